@@ -14,7 +14,7 @@ from engine.store.read.catalog import read_catalog
 from engine.store.read.reader import StoreReader
 from engine.store.read.selection import Selection
 from engine.store.read.store_files import RemotePath
-from engine.values.errors import RangeGone, StoreCorrupt
+from engine.values.errors import PenstockError, RangeGone, StoreCorrupt
 from spark_bridge.arrow.bodies import AS_TEXT
 from spark_bridge.arrow.schema import MESSAGES
 from spark_bridge.files.choice import store_at
@@ -25,13 +25,14 @@ from spark_bridge.iceberg.publication import Publication, publication
 from spark_bridge.log.lost import Lost, merged
 from spark_bridge.log.removed import Removed, Rows, removed_messages, sum_rows, tell
 from spark_bridge.manifests import Manifest, check_continues
+from spark_bridge.one_spark import OneSpark
 from spark_bridge.parquet import Written, by_destination
 from spark_bridge.partitioning import BY_DESTINATION, MOST_DESTINATIONS, Partitioning, partitioning_for
 from spark_bridge.read.plan import PARTITION_BYTES, Plan, make_plan
 from spark_bridge.rehearsal import Rehearsal
 from spark_bridge.result import Result
 from spark_bridge.retention_notes import RetentionNotes
-from spark_bridge.spark.executors import WAIT_MS, watch_of
+from spark_bridge.spark.executors import WAIT_MS
 from spark_bridge.target import NextRange, Target, target_at
 from spark_bridge.tasks import InProcess, Tasks
 
@@ -46,6 +47,7 @@ LOCAL: Final = "local[2]"
 NO_SPARK: Final = "none"
 FILE_LEAST_BYTES: Final = 1 << 20
 FILE_MOST_BYTES: Final = 256 << 20  # also of the log for one task, which keeps much of it in memory
+FAILURES: Final = (PenstockError, OSError, ValueError)  # what an export raises
 MANY: Final = (
     "this target has files for each of its many destinations; exports to a new one --partition-by date are faster"
 )
@@ -107,20 +109,20 @@ def export(
     Raises: TargetError, LakeError, StoreError (RangeGone, StoreCorrupt), JavaNotFound, SessionFailed, ExportFailed;
     ValueError for a bad destination pattern.
     """
+    with OneSpark(shows_progress, spark, starter) as one:
+        return export_on(one, request)
+
+
+def export_on(spark: OneSpark, request: Request) -> Result:
+    """Do the same with the Spark of several exports."""
     target = target_at(request.target)
     if request.is_rehearsal:
         target = Rehearsal(target.files)
-    return export_to(target, request, shows_progress, spark, starter)
+    return export_to(target, request, spark)
 
 
-def export_to(
-    target: Target,
-    request: Request,
-    shows_progress: bool = False,
-    spark: SparkContext | None = None,
-    starter: Starter | None = None,
-) -> Result:
-    """Add the new messages to a target that is open; the others as ``export``."""
+def export_to(target: Target, request: Request, spark: OneSpark | None = None) -> Result:
+    """Add the new messages to a target that is open.  spark: None if the request needs none."""
     began = monotonic()
     chosen = selection.parse(request.destination)
     reader = StoreReader(request.store())
@@ -139,7 +141,10 @@ def export_to(
         # The lease, then the JVM, then the plan: by then a drop that was under way has ended, and the rest stays.
         notes = [started.enter_context(retention.lease(reader.store_id, start))]
         looked = monotonic()
-        tasks = _tasks(request, shows_progress, spark, starter, started)
+        tasks: Tasks = InProcess()
+        if request.needs_spark():
+            assert spark is not None
+            tasks = spark.tasks(request.master, request.driver_host, request.nice, request.executor_wait_ms)
         jvm_seconds = monotonic() - looked
         reader = StoreReader(_listed_again(request, reader.directory))
         end = reader.end()
@@ -164,22 +169,6 @@ def export_to(
         result = _result(manifest, path, jvm_seconds, monotonic() - began - jvm_seconds, notes)
         rehearsed = by_destination(written) if request.is_rehearsal else {}
         return replace(result, is_rehearsal=request.is_rehearsal, destinations=rehearsed)
-
-
-def _tasks(
-    request: Request, shows_progress: bool, spark: SparkContext | None, starter: Starter | None, started: ExitStack
-) -> Tasks:
-    """Start a JVM, if one is needed; it stops with what else was started."""
-    if not request.needs_spark():
-        return InProcess()
-    from spark_bridge.job import OnSpark
-    from spark_bridge.spark import session
-
-    if spark is not None:
-        return OnSpark(spark, shows_progress)
-    starter = starter or session.start_for_tasks
-    spark = started.enter_context(session.running(request.master, request.driver_host, request.nice, starter))
-    return OnSpark(spark, shows_progress, watch_of(spark, request.master, request.executor_wait_ms))
 
 
 def _plan(

@@ -1,13 +1,14 @@
-"""Exports to one target again and again, in one process without Spark: ``penstock export --follow``."""
+"""Exports to one target or several again and again, in one process without Spark: ``penstock export --follow``."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Final, Protocol
 
 from engine.values.errors import StoreError
 from spark_bridge.errors import LakeError, TargetBusy
-from spark_bridge.export import Request, export_to
+from spark_bridge.export import FAILURES, Request, export_to
 from spark_bridge.files.growing_store import GrowingStore, growing_store
 from spark_bridge.result import Result
 from spark_bridge.target import Target
@@ -26,7 +27,7 @@ class Rest(Protocol):
 
 
 class Reports(Protocol):
-    """Takes what happens."""
+    """Takes what happens to one target."""
 
     def exported(self, result: Result) -> None:
         """Take the result of a round."""
@@ -37,6 +38,9 @@ class Reports(Protocol):
     def back(self, failures: int) -> None:
         """Take that a round has succeeded after so many that failed."""
 
+    def ended(self, error: Exception) -> None:
+        """Take why nothing more is exported to this one of several targets."""
+
 
 @dataclass(frozen=True, slots=True)
 class Rhythm:
@@ -46,31 +50,70 @@ class Rhythm:
     new_bytes: int = 0
 
 
-def follow(target: Target, request: Request, rhythm: Rhythm, rest: Rest, reports: Reports) -> None:
-    """Export until ``rest`` says that it is enough.
+@dataclass(slots=True)
+class Followed:
+    """What is exported to one target, and how far that is.
 
-    The first round raises what an export raises.  Later ones are tried again, after longer and longer pauses, where the
-    target or the store's directory cannot be reached.
-    Raises: as ``export``.
+    failures: rounds in a row that failed.  left_s: until the next one.  to_offset: where the last one ended.
     """
-    store = request.data if isinstance(request.data, GrowingStore) else growing_store(request.data)
-    request = replace(request, data=store)  # which knows what it has read of a gateway elsewhere
-    result = export_to(target, request)
-    failures = 0
-    while True:
-        if not failures:
-            reports.exported(result)
-        if _waits(store, rhythm, rest, result.to_offset, failures):
-            return
-        try:
-            result = export_to(target, request)
-        except AWAY as error:
-            failures += 1
-            reports.failed(error, failures, back_off_s(failures))
-            continue
-        if failures:
-            reports.back(failures)
-        failures = 0
+
+    target: Target
+    request: Request
+    reports: Reports
+    failures: int = 0
+    left_s: float = 0.0
+    to_offset: int = 0
+
+    def take(self, result: Result, interval_s: float) -> None:
+        if self.failures:
+            self.reports.back(self.failures)
+        self.reports.exported(result)
+        self.failures, self.left_s, self.to_offset = 0, interval_s, result.to_offset
+
+    def put_off(self, error: Exception) -> None:
+        self.failures += 1
+        self.left_s = back_off_s(self.failures)
+        self.reports.failed(error, self.failures, self.left_s)
+
+    def has_new(self, end: int, new_bytes: int) -> bool:
+        return not self.failures and end - self.to_offset >= new_bytes
+
+
+def follow(targets: Sequence[Followed], rhythm: Rhythm, rest: Rest) -> None:
+    """Export one store to each target until ``rest`` says that it is enough, or an error has ended all of them.
+
+    Rounds are tried again, after longer and longer pauses, where the target or the store's directory cannot be reached;
+    the first ones only if another target takes its export.  Any other error ends the exports to its target.
+    Raises: as ``export``, the first error that has ended one.
+    """
+    data = targets[0].request.data
+    store = data if isinstance(data, GrowingStore) else growing_store(data)  # knows what it has read of one elsewhere
+    going = list(targets)
+    errors: list[Exception] = []
+    has_begun = False
+    while going:
+        failed: list[tuple[Followed, Exception]] = []
+        due = [each for each in going if each.left_s <= 0]
+        for each in due:
+            try:
+                result = export_to(each.target, replace(each.request, data=store))
+            except FAILURES as error:
+                failed.append((each, error))
+                continue
+            has_begun = True
+            each.take(result, rhythm.interval_s)
+        for each, reason in failed:
+            if has_begun and isinstance(reason, AWAY):
+                each.put_off(reason)
+                continue
+            going.remove(each)
+            errors.append(reason)
+            if len(targets) > 1:
+                each.reports.ended(reason)
+        if going and _waits(store, going, rhythm, rest):
+            break
+    if errors:
+        raise errors[0]
 
 
 def back_off_s(failures: int) -> float:
@@ -78,20 +121,19 @@ def back_off_s(failures: int) -> float:
     return min(BACK_OFF_MAX_S, 2.0 ** min(failures - 1, 16))
 
 
-def _waits(store: GrowingStore, rhythm: Rhythm, rest: Rest, at: int, failures: int) -> bool:
-    """Wait for the next round; return True to end instead."""
-    if failures:
-        return rest(back_off_s(failures))
-    if not rhythm.new_bytes:
-        return rest(rhythm.interval_s)
-    left_s = rhythm.interval_s
-    while left_s > 0:
-        pause_s = min(LOOK_INTERVAL_S, left_s)
+def _waits(store: GrowingStore, going: Sequence[Followed], rhythm: Rhythm, rest: Rest) -> bool:
+    """Wait for the next round of one; return True to end instead."""
+    is_looking = rhythm.new_bytes > 0 and not all(each.failures for each in going)
+    while all(each.left_s > 0 for each in going):
+        pause_s = min(each.left_s for each in going)
+        if is_looking:
+            pause_s = min(LOOK_INTERVAL_S, pause_s)
         if rest(pause_s):
             return True
-        left_s -= pause_s
-        if _end(store) - at >= rhythm.new_bytes:
-            return False
+        end = _end(store) if is_looking else 0
+        for each in going:
+            is_early = is_looking and each.has_new(end, rhythm.new_bytes)
+            each.left_s = 0.0 if is_early else each.left_s - pause_s
     return False
 
 

@@ -3,26 +3,27 @@
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import re
 import sys
-from dataclasses import asdict
-from typing import TYPE_CHECKING, Final
+from dataclasses import replace
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 from engine.store.plain_words import counted
-from gateway.answers.wording import clock_time
+from gateway.cli.export_report import ExportReport
 from gateway.cli.shared.parsers import CommandError, Subparsers, add_command, add_nice_argument
 from gateway.process import exit_codes
 
 if TYPE_CHECKING:
     from config.values import Bytes, Duration
     from spark_bridge.export import Request
-    from spark_bridge.result import Result
+
+    Target: TypeAlias = tuple[Request, ExportReport]
 
 URL: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:/")
 GATEWAY: Final = re.compile(r"https?:/", re.IGNORECASE)
 RATE_MAX_BYTES: Final = 1 << 40
+TARGETS_MAX: Final = 100  # of one command
 INTERVAL_MIN_MS: Final = 1_000
 INTERVAL_MAX_MS: Final = 24 * 3_600_000
 LEASE_MAX_MS: Final = 7 * 24 * 3_600_000
@@ -50,13 +51,19 @@ def add_parser(subparsers: Subparsers) -> None:
         "(default: %(default)s)",
     )
     parser.add_argument(
-        "--destination", metavar="PATTERN", required=True, help="for example orders.eu, 'orders.>', 'queue://orders.*'"
+        "--destination",
+        metavar="PATTERN",
+        action="append",
+        required=True,
+        help="for example orders.eu, 'orders.>', 'queue://orders.*', or several with commas",
     )
     parser.add_argument(
         "--to",
         metavar="PLACE",
+        action="append",
         required=True,
-        help="where the Parquet files are: a directory, or in an object store, s3://bucket/prefix",
+        help="where the Parquet files are: a directory, or in an object store, s3://bucket/prefix; for several targets "
+        "give --destination and --to again",
     )
     _add_tables(parser)
     _add_spark(parser)
@@ -74,7 +81,7 @@ def add_parser(subparsers: Subparsers) -> None:
         "--dry-run", action="store_true", help="print what would be added, and write nothing, not even to the store"
     )
     _add_rhythm(parser)
-    parser.add_argument("--json", action="store_true", help="print the result as one line of JSON")
+    parser.add_argument("--json", action="store_true", help="print the result as one line of JSON for each target")
 
 
 def _add_tables(parser: argparse.ArgumentParser) -> None:
@@ -175,73 +182,70 @@ def _add_pace(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     request = _request(arguments)
-    from engine.values.errors import PenstockError, StoreError
-    from spark_bridge import export
-    from spark_bridge.errors import TargetError
+    from spark_bridge.export import FAILURES
 
     try:
-        if arguments.follow:
-            _follow(request, arguments)
-        else:
-            result = export.export(request, shows_progress=sys.stderr.isatty())
-            _print_note(result)
-            _print(result, arguments)
-    except StoreError as error:
-        raise CommandError(str(error), exit_codes.STORE) from None
-    except (TargetError, ValueError) as error:
-        raise CommandError(str(error)) from None
-    except (PenstockError, OSError) as error:
-        raise CommandError(str(error), exit_codes.FAILED) from None
-    return exit_codes.OK
+        targets = _targets(request, arguments)
+        return _follow(targets, arguments) if arguments.follow else _export(targets)
+    except FAILURES as error:
+        raise _told(error) from None
 
 
-def _print_note(result: Result) -> None:
-    if result.note:
-        print(f"penstock: {result.note}", file=sys.stderr, flush=True)
+def _export(targets: list[Target]) -> int:
+    """Return the exit code of the first target that failed.  Raises: CommandError if it is the only one."""
+    from spark_bridge.export import FAILURES, export_on
+    from spark_bridge.one_spark import OneSpark
+
+    code = exit_codes.OK
+    with OneSpark(shows_progress=sys.stderr.isatty()) as spark:
+        for request, report in targets:
+            try:
+                result = export_on(spark, request)
+            except FAILURES as error:
+                if len(targets) == 1:
+                    raise
+                report.ended(error)
+                code = code or _told(error).exit_code
+            else:
+                report.done(result)
+    return code
 
 
-def _print(result: Result, arguments: argparse.Namespace) -> None:
-    told = json.dumps(asdict(result)) if arguments.json else summary(result, _title(arguments.to))
-    print(told, flush=True)
-
-
-def _follow(request: Request, arguments: argparse.Namespace) -> None:
+def _follow(targets: list[Target], arguments: argparse.Namespace) -> int:
     """Export until a signal comes.  Raises: as ``export``, CommandError."""
     from config.values import Bytes, Duration
     from gateway.process.stop_signals import StopSignals
-    from spark_bridge.follow import Rhythm, follow
+    from spark_bridge.follow import Followed, Rhythm, follow
     from spark_bridge.target import target_at
 
     interval_ms = _parsed("--interval", arguments.interval, Duration(INTERVAL_MIN_MS, INTERVAL_MAX_MS))
     new_bytes = _parsed("--new-bytes", arguments.new_bytes, Bytes(0, RATE_MAX_BYTES))
+    followed = [Followed(target_at(request.target), request, report) for request, report in targets]
     with StopSignals() as signals:
-        rhythm = Rhythm(interval_ms / 1000, new_bytes)
-        follow(target_at(arguments.to), request, rhythm, signals.wait, _Reports(arguments))
+        follow(followed, Rhythm(interval_ms / 1000, new_bytes), signals.wait)
+    return exit_codes.OK
 
 
-class _Reports:
-    """Prints what each round has added, and what keeps the rounds from it."""
+def _told(error: Exception) -> CommandError:
+    from engine.values.errors import StoreError
+    from spark_bridge.errors import TargetError
 
-    def __init__(self, arguments: argparse.Namespace) -> None:
-        self._arguments = arguments
-        self._note = ""
-
-    def exported(self, result: Result) -> None:
-        if result.note != self._note:
-            _print_note(result)
-        if result.manifest:
-            _print(result, self._arguments)
-        self._note = result.note
-
-    def failed(self, error: Exception, failures: int, pause_s: float) -> None:
-        print(f"penstock: attempt {failures} failed, next in {pause_s:.0f} s: {error}", file=sys.stderr, flush=True)
-
-    def back(self, failures: int) -> None:
-        print(f"penstock: exporting again after {counted(failures, 'attempt')}", file=sys.stderr, flush=True)
+    if isinstance(error, StoreError):
+        return CommandError(str(error), exit_codes.STORE)
+    is_usage = isinstance(error, TargetError | ValueError)
+    return CommandError(str(error), exit_codes.USAGE if is_usage else exit_codes.FAILED)
 
 
 def _refuse_contradictions(arguments: argparse.Namespace) -> None:
     """Raises: CommandError."""
+    patterns, places = len(arguments.destination), len(arguments.to)
+    if patterns != places or places > TARGETS_MAX:
+        raise CommandError(
+            f"--destination is given {counted(patterns, 'time')} and --to {counted(places, 'time')}; allowed is one "
+            f"--to for each --destination, at most {TARGETS_MAX}"
+        )
+    if arguments.iceberg and places > 1:
+        raise CommandError(f"--iceberg publishes the tables of one target; --to is given {places} times, allowed is 1")
     if arguments.follow and URL.match(arguments.data) and not GATEWAY.match(arguments.data):
         raise CommandError(
             "--follow exports what a gateway adds; --data is the URL of a copy, allowed is a store's directory or "
@@ -256,7 +260,7 @@ def _refuse_contradictions(arguments: argparse.Namespace) -> None:
 
 
 def _request(arguments: argparse.Namespace) -> Request:
-    """Return what to export.  Raises: CommandError."""
+    """Return what to export to the first target.  Raises: CommandError."""
     _refuse_contradictions(arguments)
     from config.values import Bytes, Duration
 
@@ -282,8 +286,8 @@ def _request(arguments: argparse.Namespace) -> Request:
     file_bytes = _parsed("--file-bytes", arguments.file_bytes, sizes) if arguments.file_bytes else 0
     request = Request(
         arguments.data,
-        arguments.destination,
-        arguments.to,
+        arguments.destination[0],
+        arguments.to[0],
         arguments.master or (NO_SPARK if arguments.follow else LOCAL),
         arguments.skip_gone,
         not arguments.no_verify,
@@ -315,12 +319,22 @@ def _request(arguments: argparse.Namespace) -> Request:
     return request
 
 
-def _title(place: str) -> str:
-    """Return the target as people may see it.  Raises: TargetError."""
+def _targets(request: Request, arguments: argparse.Namespace) -> list[Target]:
+    """Return the request for each target.  Raises: CommandError; TargetError, ValueError for a place and a pattern."""
+    from engine.store.read import selection
     from spark_bridge.files.choice import files_at
     from spark_bridge.files.place import is_url
 
-    return files_at(place).title if is_url(place) else place
+    targets: dict[str, Target] = {}
+    for pattern, place in zip(arguments.destination, arguments.to, strict=True):
+        selection.parse(pattern)
+        files = files_at(place if is_url(place) else os.path.realpath(place))
+        title = files.title if is_url(place) else place
+        if files.identity in targets:
+            raise CommandError(f"--to names {title} twice; allowed are different targets")
+        report = ExportReport(title, arguments.json, len(arguments.to) == 1)
+        targets[files.identity] = replace(request, destination=pattern, target=place), report
+    return list(targets.values())
 
 
 def _parsed(option: str, text: str, kind: Duration | Bytes) -> int:
@@ -329,37 +343,3 @@ def _parsed(option: str, text: str, kind: Duration | Bytes) -> int:
         return kind.parse(text)
     except ValueError:
         raise CommandError(f"{option} is {text!r}; allowed is {kind.allowed}") from None
-
-
-def _rows(result: Result) -> str:
-    if result.tables.keys() <= {"messages"}:
-        return counted(result.rows, "message")
-    return ", ".join(f"{counted(rows, 'row')} of {table}" for table, rows in result.tables.items())
-
-
-def summary(result: Result, target: str) -> str:
-    """Return the result as text."""
-    from spark_bridge.log.lost import tell_damaged
-
-    until = clock_time(result.to_time_ms)
-    if not result.has_matched:
-        return f"nothing exported, and {target} may take another pattern"
-    if result.from_offset == result.to_offset:
-        return f"nothing new: {target} holds {result.destination} up to log offset {result.to_offset}, {until}"
-    gone = f"\nnot exported, because retention had removed it: {result.gone()}" if result.gone() else ""
-    damaged = f"\nnot exported, because it is damaged: {tell_damaged(result.damaged)}" if result.damaged else ""
-    is_done = not result.is_rehearsal
-    told = (
-        f"{_rows(result)} of {result.destination} in {counted(result.files, 'file')}, "
-        f"{result.bytes / 1024 / 1024:.1f} MiB, {'added' if is_done else 'would be added'} to {target}\n"
-        f"log offsets {result.from_offset} to {result.to_offset} of store {result.store_id}, up to {until}"
-    )
-    if not is_done:
-        told += f"\npartitioned by {' and '.join(result.partitioning)}"
-    for name, counts in result.destinations.items():
-        told += f"\n  {name}: {counted(counts['rows'], 'row')}, {counts['bytes'] / 1024 / 1024:.1f} MiB"
-    if is_done:
-        told += f"\n{result.export_seconds:.1f} s"
-        if result.jvm_seconds:
-            told += f", and {result.jvm_seconds:.1f} s to start Spark"
-    return f"{told}{gone}{damaged}"

@@ -7,7 +7,6 @@ import shutil
 import sys
 from collections.abc import Iterator
 from dataclasses import asdict, replace
-from functools import partial
 from pathlib import Path
 from time import time_ns
 from typing import Any
@@ -34,17 +33,19 @@ from engine.values.errors import RangeGone, StoreCorrupt
 from engine.values.outcomes import ACKNOWLEDGED, CAUSE_NONE, DEAD_LETTERED
 from engine.values.stored import Range
 from gateway.__main__ import main
-from gateway.cli.export import summary
+from gateway.cli.export_report import summary
 from gateway.process import exit_codes
 from spark_bridge.errors import TargetError
-from spark_bridge.export import HOUR_MS, Request, export
+from spark_bridge.export import HOUR_MS, Request, export, export_on
 from spark_bridge.job import OnSpark
+from spark_bridge.one_spark import OneSpark
 from spark_bridge.read.pieces import read_pieces
 from spark_bridge.read.plan import make_plan
 from spark_bridge.result import Result
 from spark_bridge.target import target_at
 from tests.support.engine.broker_view import BrokerView
 from tests.support.process.sessions import command_of, interrupt, processes_of, run_until
+from tests.support.store.one_process_spark import OneProcessSpark
 from tests.support.store.sample_store import SampleStore
 from tests.support.store.store_copy import copy_to
 from tests.support.store.store_home import THINNING, FileHome, message
@@ -334,6 +335,31 @@ def test_the_plan_is_made_when_spark_has_started_and_a_lease_holds_what_it_is_ab
     assert not list((store.directory / "readers").iterdir()), "it ends with the export"
 
 
+def test_several_exports_start_one_spark(store: SampleStore, tmp_path: Path) -> None:
+    for name in ("orders", "bills"):
+        store.send(store.destination(name))
+    store.publish()
+    states: list[str] = []
+
+    class Counted(OneProcessSpark):
+        def stop(self) -> None:
+            states.append("stopped")
+
+    def starter(master: str, scratch: Path, driver_host: str, nice: int) -> Any:
+        states.append("started")
+        return Counted()
+
+    with OneSpark(starter=starter) as one:
+        assert export_on(one, Request(store.directory, "nothing", tmp_path / "none")).rows == 0
+        assert states == []
+        for name in ("orders", "bills"):
+            assert export_on(one, Request(store.directory, name, tmp_path / name)).rows == 1
+        assert states == ["started"]
+        with pytest.raises(TargetError):
+            export_on(one, Request(store.directory, "other", tmp_path / "orders"))
+    assert states == ["started", "stopped"]
+
+
 def test_a_lease_that_ran_out_is_named_with_the_range(store: SampleStore, tmp_path: Path, spark: SparkContext) -> None:
     queue = store.destination("orders")
     fill(store, queue, 10)
@@ -429,11 +455,12 @@ def test_killed_half_way(
     assert list(target.glob("destination=*")) == []
     (lease,) = (store.directory / "readers").iterdir()  # it ends by itself, or with the next export
     assert json.loads(lease.read_text())["from_offset"] == 0
-    monkeypatch.setattr("spark_bridge.export.export", partial(export, spark=spark))  # without a JVM of its own
+    lent = OneSpark(spark=spark)  # without a JVM of its own
+    monkeypatch.setattr("spark_bridge.export.export_on", lambda _, request: export_on(lent, request))
     assert main(command(store, target)[3:]) == exit_codes.OK
     (line,) = capsys.readouterr().out.splitlines()
     assert json.loads(line)["rows"] == 3500
-    assert set(json.loads(line)) == set(Result.__dataclass_fields__)
+    assert set(json.loads(line)) == {"target", *Result.__dataclass_fields__}
     assert sorted(seen(target)) == sent
     assert not list(target.glob("_penstock/staging/*"))
     assert not list((store.directory / "readers").iterdir())

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import json
+import shutil
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -18,7 +19,7 @@ from engine.values.destination import QUEUE
 from engine.values.errors import RangeGone, StoreCorrupt
 from spark_bridge.errors import TargetError
 from spark_bridge.export import NO_SPARK, Request, export
-from spark_bridge.follow import BACK_OFF_MAX_S, Rhythm, back_off_s, follow
+from spark_bridge.follow import BACK_OFF_MAX_S, Followed, Rhythm, back_off_s, follow
 from spark_bridge.read.scan import scan
 from spark_bridge.result import Result
 from spark_bridge.target import Target, target_at
@@ -68,6 +69,7 @@ class Told:
     failures: list[str] = field(default_factory=list)
     pauses: list[float] = field(default_factory=list)
     came_back: list[int] = field(default_factory=list)
+    ends: list[str] = field(default_factory=list)
 
     def exported(self, result: Result) -> None:
         self.rows.append(result.rows)
@@ -79,10 +81,13 @@ class Told:
     def back(self, failures: int) -> None:
         self.came_back.append(failures)
 
+    def ended(self, error: Exception) -> None:
+        self.ends.append(str(error))
+
 
 def followed(store: SampleStore, place: str | Path, *steps: Step, rhythm: Rhythm = EACH_MINUTE) -> tuple[Told, Steps]:
     told, rest = Told(), Steps(list(steps))
-    follow(target_at(place), request(store, place), rhythm, rest, told)
+    follow([Followed(target_at(place), request(store, place), told)], rhythm, rest)
     return told, rest
 
 
@@ -146,6 +151,59 @@ def test_a_target_that_is_away_for_a_while(store: SampleStore, tmp_path: Path) -
     assert max(map(back_off_s, range(1, 100))) == BACK_OFF_MAX_S
 
 
+def of_two(store: SampleStore, tmp_path: Path, *steps: Step, rhythm: Rhythm = EACH_MINUTE) -> tuple[Told, Told, Steps]:
+    one, two, rest = Told(), Told(), Steps(list(steps))
+    places = {tmp_path / "one": one, tmp_path / "two": two}
+    follow([Followed(target_at(at), request(store, at), told) for at, told in places.items()], rhythm, rest)
+    return one, two, rest
+
+
+def test_a_target_that_is_away_does_not_stop_the_others(store: SampleStore, tmp_path: Path) -> None:
+    def unmount() -> None:
+        (tmp_path / "one").rename(tmp_path / "away")
+        (tmp_path / "one").mkdir()
+        send(store)
+
+    def mount() -> None:
+        (tmp_path / "one").rmdir()
+        (tmp_path / "away").rename(tmp_path / "one")
+
+    one, two, rest = of_two(store, tmp_path, unmount, *[int] * 5, partial(send, store), mount, int)
+    assert (one.pauses, one.came_back, one.ends) == ([1, 2, 4, 8, 16, 32], [6], [])
+    assert rest.waited[:9] == [60, 1, 2, 4, 8, 16, 29, 3, 57]
+    assert one.rows == [5, 2] and two.rows == [5, 1, 1, 0]
+    assert in_lake(store, tmp_path / "one") == in_lake(store, tmp_path / "two") == in_log(store)
+
+
+def test_each_target_looks_for_what_is_new_to_it(store: SampleStore, tmp_path: Path) -> None:
+    one, two, rest = of_two(store, tmp_path, partial(send, store, 9), int, rhythm=Rhythm(3, 500))
+    assert one.rows == two.rows == [5, 9]
+    assert rest.waited == [1, 1, 1]
+
+
+def test_a_target_that_is_away_in_the_first_round(store: SampleStore, tmp_path: Path) -> None:
+    (tmp_path / "one").write_text("no directory")
+    one, two, _ = of_two(store, tmp_path, (tmp_path / "one").unlink, int)
+    assert (one.rows, one.pauses, two.rows) == ([5], [1], [5, 0])
+    for place in ("one", "two"):
+        shutil.rmtree(tmp_path / place)
+        (tmp_path / place).write_text("no directory")
+    with pytest.raises(OSError):
+        of_two(store, tmp_path)
+
+
+def test_an_error_ends_the_exports_to_its_target_only(store: SampleStore, tmp_path: Path) -> None:
+    export(replace(request(store, tmp_path / "one"), destination="other,orders"))
+    one, two = Told(), Told()
+    targets = [
+        Followed(target_at(tmp_path / name), request(store, tmp_path / name), told)
+        for name, told in {"one": one, "two": two}.items()
+    ]
+    with pytest.raises(TargetError, match="holds an export of destination 'other,orders', not 'orders'"):
+        follow(targets, EACH_MINUTE, Steps([partial(send, store), int]))
+    assert (len(one.ends), one.rows, two.rows, two.ends) == (1, [], [5, 1, 0], [])
+
+
 def test_another_export_at_work_is_waited_for(store: SampleStore, tmp_path: Path) -> None:
     holder = target_at(tmp_path / "out").hold()
     told, _ = followed(store, tmp_path / "out", holder.__enter__, lambda: holder.__exit__(None, None, None))
@@ -178,14 +236,9 @@ def test_what_is_gone_and_another_choice_end_it(store: SampleStore, tmp_path: Pa
 
     with pytest.raises(RangeGone, match="--skip-gone"):
         followed(store, tmp_path / "out", drop)
+    other = replace(request(store, tmp_path / "out"), destination="other")
     with pytest.raises(TargetError, match="holds an export of destination"):
-        follow(
-            target_at(tmp_path / "out"),
-            replace(request(store, tmp_path / "out"), destination="other"),
-            Rhythm(60),
-            Steps([]),
-            Told(),
-        )
+        follow([Followed(target_at(tmp_path / "out"), other, Told())], EACH_MINUTE, Steps([]))
 
 
 def test_what_is_damaged_ends_it(store: SampleStore, tmp_path: Path) -> None:
@@ -245,7 +298,7 @@ def test_a_round_reads_as_much_after_many_commits(store: SampleStore, tmp_path: 
         files.opened = files.named = 0
         send(store)
 
-    follow(Target(files), request(store, tmp_path / "out"), Rhythm(60), Steps([step] * 5), Told())
+    follow([Followed(Target(files), request(store, tmp_path / "out"), Told())], EACH_MINUTE, Steps([step] * 5))
     assert set(seen[2:]) == {(6, 0)}
 
 

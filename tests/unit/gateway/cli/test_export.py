@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -60,8 +62,8 @@ def test_what_cannot_be_exported(
 
 
 @pytest.mark.parametrize("size", ["0", "1023KiB", "257MiB", "many"])
-def test_a_size_of_files_that_is_not_allowed(size: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert execute([*EXPORT, "--to", str(tmp_path / "out"), "--file-bytes", size]) == exit_codes.USAGE
+def test_a_size_of_files_that_is_not_allowed(size: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert execute([*EXPORT, "--file-bytes", size]) == exit_codes.USAGE
     assert f"--file-bytes is {size!r}; allowed is" in capsys.readouterr().err
 
 
@@ -119,6 +121,86 @@ def test_a_lease_is_a_time(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -
     arguments = ["export", "--destination", "a", "--to", str(tmp_path / "out"), "--lease", "8d"]
     assert execute(arguments) == exit_codes.USAGE
     assert "--lease is '8d'; allowed is a time in milliseconds" in capsys.readouterr().err
+
+
+def two(store: Path, one: Path, other: Path) -> list[str]:
+    pairs = ["--destination", "a", "--to", str(one), "--destination", "b,c", "--to", str(other)]
+    return ["export", "--data", str(store), *pairs, "--master", "none", "--nice", "0"]
+
+
+@pytest.mark.parametrize(
+    ("more", "text"),
+    [
+        (["--destination", "b"], "--destination is given 2 times and --to 1 time; allowed is one --to for each"),
+        (["--to", "b"], "--destination is given 1 time and --to 2 times; allowed is one --to for each"),
+        (["--destination", "b", "--to", "./out/"], "--to names ./out/ twice; allowed are different targets"),
+        (["--destination", "b", "--to", "link"], "--to names link twice; allowed are different targets"),
+        (["--destination", "b", "--to", "ftp:/x"], "ftp:// is no place that can be used"),
+        (["--destination", "b,", "--to", "other"], "'b,' has an empty pattern"),
+        (["--destination", "b", "--to", "c", "--iceberg", "a.b"], "--to is given 2 times, allowed is 1"),
+        (["--destination", "b", "--to", "c"] * 100, "--to 101 times; allowed is one --to for each --destination, at m"),
+    ],
+)
+def test_what_are_no_targets(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], more: list[str], text: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "link").symlink_to("out")
+    assert execute([*EXPORT, *more, "--master", "none", "--nice", "0"]) == exit_codes.USAGE
+    assert text in capsys.readouterr().err
+    assert [path.name for path in tmp_path.iterdir()] == ["link"]
+
+
+@pytest.fixture
+def three(tmp_path: Path) -> Path:
+    """Return a store with a message for each of three queues."""
+    with SampleStore(tmp_path / "data") as store:
+        for name in "abc":
+            store.send(store.destination(name))
+        store.publish(is_clean=True)
+    return tmp_path / "data"
+
+
+def lines(text: str) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in text.splitlines()]
+
+
+@pytest.mark.damages_store("written by hand, without all that a gateway would write")
+def test_several_targets(three: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    command = two(three, tmp_path / "one", tmp_path / "other")
+    assert execute([*command, "--json", "--dry-run"]) == exit_codes.OK
+    assert [(told["rows"], told["is_rehearsal"]) for told in lines(capsys.readouterr().out)] == [(1, True), (2, True)]
+    assert not (tmp_path / "one").exists()
+    for rows in (1, 2), (0, 0):
+        assert execute([*command, "--json"]) == exit_codes.OK
+        found = [(told["target"], told["destination"], told["rows"]) for told in lines(capsys.readouterr().out)]
+        assert found == [(str(tmp_path / "one"), "a", rows[0]), (str(tmp_path / "other"), "b,c", rows[1])]
+    assert execute(command) == exit_codes.OK
+    assert capsys.readouterr().out.count("nothing new: ") == 2
+
+
+@pytest.mark.damages_store("written by hand, without all that a gateway would write")
+@pytest.mark.parametrize("is_first", [True, False])
+def test_a_target_that_fails_keeps_no_other_from_its_export(
+    three: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], is_first: bool
+) -> None:
+    (tmp_path / "file").write_text("no directory")
+    places = [tmp_path / "file", tmp_path / "good"]
+    assert execute([*two(three, *places[:: 1 if is_first else -1]), "--json"]) == exit_codes.FAILED
+    told = capsys.readouterr()
+    assert sorted(line["target"] for line in lines(told.out) if "rows" in line) == [str(places[1])]
+    (failed,) = [line for line in lines(told.out) if "error" in line]
+    assert failed["target"] == str(places[0])
+    assert told.err.startswith(f"penstock: {places[0]}: ") and told.err.count("\n") == 1
+
+
+@pytest.mark.damages_store("written by hand, without all that a gateway would write")
+def test_the_exit_code_is_that_of_the_first_failure(three: Path, tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("no directory")
+    taken = ["export", "--data", str(three), "--destination", "c", "--to", str(tmp_path / "taken"), "--nice", "0"]
+    assert execute([*taken, "--master", "none"]) == exit_codes.OK
+    assert execute(two(three, tmp_path / "file", tmp_path / "taken")) == exit_codes.FAILED
+    assert execute(two(three, tmp_path / "taken", tmp_path / "file")) == exit_codes.USAGE
 
 
 @pytest.mark.damages_store("a segment is removed")

@@ -25,6 +25,7 @@ LIMIT_S = 120.0
     ("more", "text"),
     [
         (["--dry-run"], "--dry-run tells of one export"),
+        (["--to", "b"], "--destination is given 1 time and --to 2 times; allowed is one --to for each --destination"),
         (["--master", "local[4]"], "--master is 'local[4]', allowed is none"),
         (["--interval", "10ms", "--nice", "0"], "--interval is '10ms'; allowed is a time"),
         (["--new-bytes", "much", "--nice", "0"], "--new-bytes is 'much'; allowed is a number of bytes"),
@@ -38,13 +39,15 @@ def test_what_it_does_not_take(tmp_path: Path, capsys: pytest.CaptureFixture[str
 
 @pytest.mark.damages_store("written by hand, without all that a gateway would write")
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_a_signal_ends_it_after_the_export_under_way(tmp_path: Path, number: signal.Signals) -> None:
+@pytest.mark.parametrize("count", [1, 2], ids=["one target", "two targets"])
+def test_a_signal_ends_it_after_the_export_under_way(tmp_path: Path, number: signal.Signals, count: int) -> None:
     with SampleStore(tmp_path / "data") as store:
         store.send(store.destination("a"), b"x")
         store.publish()
     command = [sys.executable, "-m", "gateway", "export", "--follow", "--json", "--destination", "a"]
+    others = ["--destination", ">", "--to", str(tmp_path / "other")] if count == 2 else []
     process = subprocess.Popen(
-        [*command, "--data", str(tmp_path / "data"), "--to", str(tmp_path / "out")],
+        [*command, "--data", str(tmp_path / "data"), "--to", str(tmp_path / "out"), *others],
         env=os.environ | {"PYTHONPATH": str(ROOT)},
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
@@ -52,7 +55,8 @@ def test_a_signal_ends_it_after_the_export_under_way(tmp_path: Path, number: sig
     )
     assert process.stdout is not None
     try:
-        assert '"rows": 1' in process.stdout.readline()
+        for _ in range(count):
+            assert '"rows": 1' in process.stdout.readline()
         process.send_signal(number)
         told, failed = process.communicate(timeout=LIMIT_S)
     finally:

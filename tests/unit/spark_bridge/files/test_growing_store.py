@@ -28,7 +28,7 @@ from spark_bridge.export import NO_SPARK, Request
 from spark_bridge.files.gateway_client import ATTEMPTS, PATIENT_ATTEMPTS, Answer, GatewayClient
 from spark_bridge.files.gateway_store import GatewayStore
 from spark_bridge.files.growing_store import GrowingStore, StoreOfGateway
-from spark_bridge.follow import Rhythm, follow
+from spark_bridge.follow import Followed, Rhythm, follow
 from spark_bridge.read.scan import scan
 from spark_bridge.result import Result
 from spark_bridge.stream.micro_batches import LogStream, Place
@@ -190,12 +190,15 @@ class Rounds:
     def back(self, failures: int) -> None:
         raise AssertionError("no round has failed")
 
+    def ended(self, error: Exception) -> None:
+        raise AssertionError(f"no round fails: {error}")
+
 
 def followed(
     store: str | GrowingStore, place: Path, rhythm: Rhythm, *steps: Callable[[], object]
 ) -> list[tuple[int, str]]:
     rounds = Rounds(list(steps))
-    follow(target_at(place), Request(store, "orders", place, NO_SPARK), rhythm, rounds.rest, rounds)
+    follow([Followed(target_at(place), Request(store, "orders", place, NO_SPARK), rounds)], rhythm, rounds.rest)
     return rounds.told
 
 

@@ -26,7 +26,7 @@ from spark_bridge.arrow.schema import MESSAGES, TABLES
 from spark_bridge.errors import LakeError, TargetError
 from spark_bridge.export import NO_SPARK, Request, export
 from spark_bridge.files.choice import files_at
-from spark_bridge.follow import Rhythm, follow
+from spark_bridge.follow import Followed, Rhythm, follow
 from spark_bridge.iceberg.catalogue import IcebergCatalogue
 from spark_bridge.iceberg.snapshots import forget_old
 from spark_bridge.partitioning import BY_DATE, BY_DESTINATION, PARTITIONINGS, Partitioning
@@ -254,13 +254,16 @@ def test_each_round_of_follow_is_published(store: SampleStore, catalogue: SqlCat
         def back(self, failures: int) -> None:
             pass
 
+        def ended(self, error: Exception) -> None:
+            raise error
+
     def rest(seconds: float) -> bool:
         if not steps:
             return True
         steps.pop(0)()
         return False
 
-    follow(target_at(tmp_path / "lake"), request(store), Rhythm(60), rest, Reports())
+    follow([Followed(target_at(tmp_path / "lake"), request(store), Reports())], Rhythm(60), rest)
     assert told == [2, 1, -1, 1, 1]
     assert in_iceberg(catalogue) == sent(store)
     assert operations(catalogue) == ["append"] * 4
@@ -286,7 +289,10 @@ def test_a_round_reads_as_much_of_the_delta_log_after_many(store: SampleStore, t
         def back(self, failures: int) -> None:
             pass
 
-    follow(Target(files), request(store), Rhythm(60), step, Reports())
+        def ended(self, error: Exception) -> None:
+            raise error
+
+    follow([Followed(Target(files), request(store), Reports())], Rhythm(60), step)
     assert len(set(opened[2:])) == 1
 
 
