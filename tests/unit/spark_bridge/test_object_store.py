@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from time import time_ns
 from typing import Any, cast
@@ -21,9 +20,10 @@ from engine.values.errors import PenstockError
 from gateway.cli.dispatch import execute
 from gateway.process import exit_codes
 from spark_bridge.errors import LakeError, TargetError
-from spark_bridge.export import Request, export
+from spark_bridge.export import Request, export, export_on
 from spark_bridge.files.choice import files_at
 from spark_bridge.manifests import FOLDER
+from spark_bridge.one_spark import OneSpark
 from spark_bridge.read.scan import scan
 from spark_bridge.target import target_at
 from tests.support.objects.s3_server import CUT, IGNORE, LOSE, PASS, REFUSE, Relay, S3Lake, S3Server
@@ -332,9 +332,8 @@ def test_workers_of_spark_write_to_a_bucket(
     spark: Any,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    from spark_bridge.export import export
-
-    monkeypatch.setattr("spark_bridge.export.export", partial(export, spark=spark))  # without a JVM of its own
+    lent = OneSpark(spark=spark)  # without a JVM of its own
+    monkeypatch.setattr("spark_bridge.export.export_on", lambda _, request: export_on(lent, request))
     fill(store)
     arguments = ["export", "--data", str(store.directory), "--destination", ">", "--to", lake.url]
     assert execute(arguments) == exit_codes.OK
