@@ -128,12 +128,20 @@ def read_lake(lake: Lake, files: Sequence[LakeFile], batch_rows: int) -> Iterato
             names = [name for name in there if name in read]
             groups = row_groups(parquet.metadata, lake)
             for batch in parquet.iter_batches(batch_rows, row_groups=groups, columns=names):
-                uris = pc.binary_join_element_wise(batch.column(NEEDED[2]), batch.column(NEEDED[3]), "://")
-                times_ms = batch.column("store_time").cast(pa.timestamp("ms", tz="UTC")).cast(pa.int64())
+                found = {name: _plain(batch.column(name)) for name in names}
+                uris = pc.binary_join_element_wise(found[NEEDED[2]], found[NEEDED[3]], "://")
+                times_ms = found["store_time"].cast(pa.timestamp("ms", tz="UTC")).cast(pa.int64())
                 made = {"destination": uris, "date": pc.divide(times_ms, DAY_MS).cast(pa.int32()).cast(pa.date32())}
-                made |= {name: batch.column(name) for name in names if name not in made}
-                rows = np.flatnonzero(_is_wanted(lake, batch.column("log_offset"), times_ms, uris))
+                rows = np.flatnonzero(_is_wanted(lake, found["log_offset"], times_ms, uris))
+                made = found | made
                 yield from _chosen(lake, made, rows)
+
+
+def _plain(column: pa.Array) -> pa.Array:
+    """Return texts and octets in the form that functions of Arrow take: deltalake writes views when it deletes rows."""
+    if pa.types.is_string_view(column.type):
+        return column.cast(pa.string())
+    return column.cast(pa.binary()) if pa.types.is_binary_view(column.type) else column
 
 
 def _chosen(lake: Lake, made: dict[str, pa.Array], rows: Int64s) -> Iterator[pa.RecordBatch]:

@@ -218,6 +218,20 @@ def test_what_others_merge_and_delete(store: SampleStore, tmp_path: Path) -> Non
     assert len(left) == 3 and union_offsets(store, lake) == left
 
 
+@pytest.mark.parametrize("partitioning", [BY_DESTINATION, BY_DATE], ids=",".join)
+def test_rows_that_another_program_deletes(store: SampleStore, tmp_path: Path, partitioning: tuple[str, ...]) -> None:
+    fill(store)
+    lake = tmp_path / "lake"
+    export_to(store, lake, partitioning=partitioning)
+    first, *sent = union_offsets(store, lake)
+    deltalake.DeltaTable(lake).delete(f"log_offset = {first}")
+    assert "string_view" in {str(pq.read_schema(path).field("type").type) for path in lake.rglob("*.parquet")}
+    assert union_offsets(store, lake) == sent
+    found = scan(str(store.directory), lake=str(lake)).read_all().sort_by("log_offset")
+    rows = scan(str(store.directory)).read_all().sort_by("log_offset").slice(1)
+    assert found.to_pylist() == rows.to_pylist()
+
+
 def test_a_long_log_has_checkpoints(store: SampleStore, tmp_path: Path) -> None:
     fill(store)
     lake = tmp_path / "lake"
