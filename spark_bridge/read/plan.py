@@ -165,9 +165,7 @@ def make_plan(
         tables=tuple(tables),
         deliveries=deliveries,
     ).of_table(tables[0])
-    if not settles or set(tables) == {DELIVERIES}:
-        return plan
-    return with_settled(plan)
+    return with_settled(plan) if settles and set(tables) != {DELIVERIES} else plan
 
 
 def read_settlements(plan: Plan, pieces: list[Piece]) -> tuple[Ranges, Lost]:
