@@ -11,6 +11,7 @@ from typing import Any, Final
 
 from gateway.answers.log_readers import reader_line
 from gateway.cli.shared.http_client import HttpError, add_http_arguments, authorization_of, fetch
+from gateway.cli.shared.log_readers import readers_at
 from gateway.cli.shared.parsers import Subparsers, add_command
 from gateway.process import exit_codes
 from gateway.process.log_lines import one_line
@@ -70,7 +71,7 @@ def fetch_stat(url: str, authorization: str | None) -> dict[str, Any]:
 def _late_readers(url: str, authorization: str | None) -> list[str]:
     """Return a line for each export and named stream that is behind; none if the gateway cannot say."""
     try:
-        readers = fetch(url, "/api/store/readers", authorization).get("readers", [])
+        readers = readers_at(url, authorization)
     except HttpError:
         return []
     late = [one_line(reader_line(each)) for each in readers if each["lag_bytes"]]

@@ -6,12 +6,12 @@ import argparse
 import json
 import time
 from dataclasses import asdict
-from pathlib import Path
 from typing import Any, Final
 from urllib.parse import quote
 
 from gateway.answers.log_readers import reader_line
 from gateway.cli.shared.http_client import DEFAULT_URL, HttpError, authorization_of, fetch
+from gateway.cli.shared.log_readers import readers_at, readers_in
 from gateway.cli.shared.parsers import CommandError, Subparsers, add_command, add_user_argument
 from gateway.process import exit_codes
 
@@ -62,12 +62,10 @@ def _reader(arguments: argparse.Namespace) -> dict[str, Any]:
     """Raises: CommandError, StoreError."""
     retention = ""
     if arguments.data is not None:
-        from engine.store.read.log_readers import log_readers
-
-        readers = [asdict(each) for each in log_readers(Path(arguments.data))]
+        readers = readers_in(arguments.data)
     else:
         authorization = authorization_of(arguments.user)
-        readers = fetch(arguments.http, "/api/store/readers", authorization)["readers"]
+        readers = readers_at(arguments.http, authorization)
         retention = fetch(arguments.http, "/api/stat", authorization)["store"]["retention"]
     found = [each for each in readers if each["reader"] == arguments.id]
     if not found:

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import argparse
 import json
-from dataclasses import asdict
 from pathlib import Path
-from typing import Any
 from urllib.parse import urlencode
 
 from gateway.answers.log_readers import reader_line
 from gateway.cli.shared.http_client import authorization_of, fetch
+from gateway.cli.shared.log_readers import readers_at, readers_in
 from gateway.cli.shared.parsers import Subparsers
 from gateway.process import exit_codes
 
@@ -28,7 +27,10 @@ def add_parser(subparsers: Subparsers, parents: list[argparse.ArgumentParser]) -
 def run(arguments: argparse.Namespace) -> int:
     if arguments.forget is not None:
         return _forget(arguments)
-    readers = _readers(arguments)
+    if arguments.http is not None:
+        readers = readers_at(arguments.http, authorization_of(arguments.user))
+    else:
+        readers = readers_in(arguments.data)
     for reader in readers:
         print(json.dumps(reader) if arguments.json else reader_line(reader))
     if not readers and not arguments.json:
@@ -46,14 +48,3 @@ def _forget(arguments: argparse.Namespace) -> int:
         forget_reader(Path(arguments.data), True, arguments.forget)
     print(f"retention waits no longer for stream {arguments.forget!r}")
     return exit_codes.OK
-
-
-def _readers(arguments: argparse.Namespace) -> list[dict[str, Any]]:
-    if arguments.http is not None:
-        found: list[dict[str, Any]] = fetch(arguments.http, "/api/store/readers", authorization_of(arguments.user))[
-            "readers"
-        ]
-        return found
-    from engine.store.read.log_readers import log_readers
-
-    return [asdict(reader) for reader in log_readers(Path(arguments.data))]
