@@ -35,7 +35,7 @@ ENTRY_DTYPE: Final = np.dtype(
         ("flags", "u1"),
         ("priority", "u1"),
         ("type", "u1"),
-        ("", "u1"),
+        ("check", "u1"),
         ("tag", "<u4"),
         ("group", "<u4"),
         ("expires", "<i8"),

@@ -1,7 +1,7 @@
 """Whether the entries of consume queues are those that were written, before an export relies on them.
 
 They have no checksums: nobody would miss a message whose entry a disk has lost or changed.  But the snapshots of the
-log have the length of each queue, and neither offsets nor times go back in one.
+log have the length of each queue, neither offsets nor times go back in one, and what readers choose by is there twice.
 """
 
 from __future__ import annotations
@@ -65,7 +65,12 @@ def _are_in_order(entries: Entries, queue: Queue) -> bool:
     is_message = entries["type"] == layout.MESSAGE
     is_right = (sizes >= layout.RECORD_HEADER_BYTES) & (offsets % layout.ALIGNMENT == 0)
     number, priority = queue
-    is_right &= ~is_message if number == layout.SYSTEM_QUEUE else is_message & (entries["priority"] == priority)
+    is_right &= (entries["check"] == 0) | (entries["check"] == ~entries["flags"])  # 0: of earlier versions
+    if number == layout.SYSTEM_QUEUE:
+        check = entries["group"]
+        is_right &= ~is_message & ((check == 0) | (check == ~(entries["type"] ^ entries["tag"])))
+    else:
+        is_right &= is_message & (entries["priority"] == priority)
     ends = offsets + (sizes + layout.ALIGNMENT - 1) // layout.ALIGNMENT * layout.ALIGNMENT
     is_after = (offsets[1:] >= ends[:-1]) & (np.diff(entries["store_time"]) >= 0)
     return bool(is_right.all() and is_after.all())

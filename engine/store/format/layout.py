@@ -50,9 +50,9 @@ Consume-queue entry, 40 octets:
     12     1  flags        low octet of the message's flags
     13     1  priority
     14     1  type         of the record, for the system queue (destination 0)
-    15     1  -            0
+    15     1  check        complement of the flags, 0 in entries of earlier versions
     16     4  tag hash     for the system queue: the destination that the record concerns
-    20     4  group hash
+    20     4  group hash   for the system queue: ``listing_check``, 0 in entries of earlier versions
     24     8  expires
     32     8  store time
 
@@ -184,8 +184,9 @@ ONE_RANGE_SETTLEMENT: Final = Struct("<BxHIQQq4xIBB2xIqQIB3x")
 ONE_RANGE_SETTLEMENT_BYTES: Final = 80
 ENTRY: Final[Struct] = Struct("<QIBBBBIIqq")
 ENTRY_BYTES: Final = 40
-MESSAGE_ENTRY: Final = Struct("<QIBBBxIIqq")  # the same, of a message
-SETTLEMENT_ENTRY: Final = Struct("<QIBxBxI12xq")  # and of a settlement: the rest is zeros
+SETTLEMENT_ENTRY: Final = Struct("<QIBxBBII8xq")  # the same, of a settlement: the rest is zeros
+CHECK_AT: Final = 15  # in an entry
+LISTING_CHECK_AT: Final = 20
 ENTRY_PLACE: Final = Struct("<QI28x")  # of an entry, where its record is
 ENTRIES_PER_FILE: Final = 262_144  # a consume-queue file ends before the next multiple of this
 COMMIT_FIXED: Final[Struct] = Struct("<QII")
@@ -216,6 +217,11 @@ INDEX_ENTRY: Final = Struct("<IIQq")
 SYSTEM_QUEUE: Final = 0  # destination number of the consume queue of all records that are not messages
 ALIGNMENT: Final = 8
 LANE_SHIFT: Final = 4  # a lane, destination and priority in one number: destination << LANE_SHIFT | priority
+
+
+def listing_check(record_type: int, destination_id: int) -> int:
+    """Return what shows a changed bit in an entry of the system queue: readers choose records by these two."""
+    return record_type ^ destination_id ^ 0xFFFFFFFF
 
 
 def padded(size: int) -> int:

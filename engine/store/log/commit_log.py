@@ -26,11 +26,12 @@ from engine.values.stored import DELIVERY_COUNT_MAX, Range
 MESSAGE: Final = layout.MESSAGE
 MESSAGE_HEAD_BYTES: Final = layout.MESSAGE_HEAD_BYTES
 PACK_HEAD: Final = layout.MESSAGE_HEAD.pack
-PACK_MESSAGE_ENTRY: Final = layout.MESSAGE_ENTRY.pack
+PACK_ENTRY: Final = layout.ENTRY.pack
 PACK_SIZE_AND_CRC: Final = layout.SIZE_AND_CRC.pack
 SETTLEMENT: Final = layout.SETTLEMENT
 SETTLEMENT_BYTES: Final = layout.ONE_RANGE_SETTLEMENT_BYTES
 PACK_SETTLEMENT_ENTRY: Final = layout.SETTLEMENT_ENTRY.pack
+SETTLEMENT_CHECK: Final = layout.listing_check(SETTLEMENT, 0)
 PACK_SETTLEMENT: Final = layout.ONE_RANGE_SETTLEMENT.pack
 PADDING: Final = [bytes(-size & 7) for size in range(8)]
 DIVIDED_BYTES: Final = 4 * PIECE_BYTES  # a larger transaction is written over several turns
@@ -115,12 +116,13 @@ class CommitLog:
         crc = crc32c(body, crc32c(headers, crc))
         self._parts += (PACK_SIZE_AND_CRC(size, crc), head, annotations, headers, body, PADDING[size & 7])
         # The same as ``ConsumeQueue.add``, inlined: a call per message costs more than one percent.
-        lane.entries += PACK_MESSAGE_ENTRY(
+        lane.entries += PACK_ENTRY(
             offset,
             size,
             flags & 255,
             message.priority,
             MESSAGE,
+            ~flags & 255,
             message.tag_hash,
             message.group_hash,
             message.expires_ms,
@@ -148,7 +150,7 @@ class CommitLog:
         offset = self.end
         record = pack_record(record_type, flags, destination_id, offset, self.sequence, self.store_time_ms, payload)
         self._parts += (record, PADDING[size & 7])
-        self.state.system.add(offset, size, flags, record_type, destination_id, 0, 0, self.store_time_ms)
+        self.state.system.add_listed(offset, size, flags, record_type, destination_id, self.store_time_ms)
         self.sequence += 1
         self.end = offset + room
 
@@ -203,9 +205,16 @@ class CommitLog:
             priority,
         )
         self._parts += (PACK_SIZE_AND_CRC(SETTLEMENT_BYTES, crc32c(rest)), rest)
-        system = self.state.system  # the same as ``ConsumeQueue.add``
+        system = self.state.system  # the same as ``ConsumeQueue.add_listed``
         system.entries += PACK_SETTLEMENT_ENTRY(
-            offset, SETTLEMENT_BYTES, flags & 255, SETTLEMENT, destination_id, time_ms
+            offset,
+            SETTLEMENT_BYTES,
+            flags & 255,
+            SETTLEMENT,
+            ~flags & 255,
+            destination_id,
+            destination_id ^ SETTLEMENT_CHECK,
+            time_ms,
         )
         system.tail += 1
         self.sequence += 1

@@ -124,7 +124,7 @@ class SegmentEntries:
         if record.type == layout.SNAPSHOT:
             self.system_entry = load_snapshot(record.payload()).system.tail
         if self.system_entry != UNKNOWN:
-            self._lane(layout.SYSTEM_QUEUE, 0, self.system_entry).add_record(record, record.destination_id)
+            self._lane(layout.SYSTEM_QUEUE, 0, self.system_entry).list_record(record)
             self.system_entry += 1
 
     def _lane(self, destination_id: int, priority: int, entry: int) -> ConsumeQueue:

@@ -101,7 +101,7 @@ class RebuiltState:
             if not self.is_lenient():
                 reason = f"a record of type {record_type} that cannot be read: {error!r}"
                 raise InvalidRecord(record.offset, reason, True) from None
-        state.system.add_record(record, record.destination_id)
+        state.system.list_record(record)
 
     def meet_snapshot(self, record: Record, is_first: bool) -> None:
         """Begin a segment; ``is_first``: the state is from this very snapshot."""

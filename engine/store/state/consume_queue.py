@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-from engine.store.format.layout import ENTRY, ENTRY_BYTES
+from engine.store.format.layout import ENTRY, ENTRY_BYTES, listing_check
 from engine.store.format.record import Record
 from engine.store.state.progress import Progress
 
@@ -82,16 +82,29 @@ class ConsumeQueue(Progress):
         expires_ms: int,
         time_ms: int,
     ) -> None:
-        """Append the entry of a record.  tag_hash: in the system queue the destination that the record concerns."""
+        """Append the entry of a message."""
+        check = ~flags & 255
         self.entries += PACK_ENTRY(
-            offset, size, flags & 255, self.priority, record_type, 0, tag_hash, group_hash, expires_ms, time_ms
+            offset, size, flags & 255, self.priority, record_type, check, tag_hash, group_hash, expires_ms, time_ms
         )
         self.tail += 1
 
-    def add_record(self, record: Record, tag_hash: int, group_hash: int = 0, expires_ms: int = 0) -> None:
-        """Do so for a parsed record."""
+    def add_listed(
+        self, offset: int, size: int, flags: int, record_type: int, destination_id: int, time_ms: int
+    ) -> None:
+        """Append, to the system queue, the entry of a record that is no message."""
+        check = listing_check(record_type, destination_id)
+        self.add(offset, size, flags, record_type, destination_id, check, 0, time_ms)
+
+    def add_record(self, record: Record, tag_hash: int, group_hash: int, expires_ms: int) -> None:
+        """Append the entry of a parsed message."""
         offset, size, flags, time_ms = record.offset, record.size, record.flags, record.store_time_ms
         self.add(offset, size, flags, record.type, tag_hash, group_hash, expires_ms, time_ms)
+
+    def list_record(self, record: Record) -> None:
+        """Append, to the system queue, the entry of a parsed record that is no message."""
+        offset, size, flags, time_ms = record.offset, record.size, record.flags, record.store_time_ms
+        self.add_listed(offset, size, flags, record.type, record.destination_id, time_ms)
 
     def close_entries(self) -> EntryBlock:
         """Hand the entries collected so far over to the disk."""

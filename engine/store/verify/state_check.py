@@ -51,7 +51,7 @@ class StateCheck:
             self._apply_metadata(record, record.described())
         elif record.type != layout.COMMIT:
             raise ValueError("an unknown type")
-        self.state.system.add_record(record, record.destination_id)
+        self.state.system.list_record(record)
 
     def _apply_message(self, record: Record) -> None:
         message = record.message()

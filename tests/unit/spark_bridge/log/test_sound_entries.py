@@ -95,6 +95,37 @@ def test_a_flipped_bit_costs_no_row(directory: Path, seed: int) -> None:
     assert errors < len(queue_files(directory)) * 2, "most are seen by the order of the entries"
 
 
+def test_a_flipped_bit_of_what_readers_choose_by_is_seen(directory: Path) -> None:
+    """Flags, type, destination of a record of the system queue, and their checks: every bit of some entries."""
+    reader = StoreReader(directory)
+    end = reader.end().offset
+    for path in queue_files(directory):
+        is_system = path.parent.parent.name == str(layout.SYSTEM_QUEUE)
+        octets = path.read_bytes()
+        for entry in (0, 2, len(octets) // layout.ENTRY_BYTES // 2):
+            for at in (12, 14, layout.CHECK_AT, *(range(16, 24) if is_system else ())):
+                for bit in range(8):
+                    damaged = bytearray(octets)
+                    damaged[entry * layout.ENTRY_BYTES + at] ^= 1 << bit
+                    path.write_bytes(damaged)
+                    assert not are_sound(reader, parse(">"), 0, end), (path, entry, at, bit)
+        path.write_bytes(octets)
+
+
+def test_entries_of_earlier_versions_have_no_checks(directory: Path) -> None:
+    whole = exported(directory)
+    for path in queue_files(directory):
+        entries = bytearray(path.read_bytes())
+        for at in range(0, len(entries), layout.ENTRY_BYTES):
+            entries[at + layout.CHECK_AT] = 0
+            if path.parent.parent.name == str(layout.SYSTEM_QUEUE):
+                entries[at + layout.LISTING_CHECK_AT : at + layout.LISTING_CHECK_AT + 4] = bytes(4)
+        path.write_bytes(entries)
+    reader = StoreReader(directory)
+    assert are_sound(reader, parse(">"), 0, reader.end().offset)
+    assert exported(directory) == whole
+
+
 def test_a_later_export_looks_at_its_own_entries(directory: Path) -> None:
     reader = StoreReader(directory)
     middle = reader.segments[len(reader.segments) // 2].base

@@ -133,7 +133,7 @@ def test_entries_name_their_records() -> None:
     home.flush()
     octets = bytes(home.files.octets(f"data/consumequeue/{queue}/2/{0:020d}.cq"))
     assert list(layout.ENTRY.iter_unpack(octets)) == [
-        (sent.log_offset, 84, PERSISTENT, 2, layout.MESSAGE, 0, 101, 102, 103, sent.store_time_ms)
+        (sent.log_offset, 84, PERSISTENT, 2, layout.MESSAGE, 255 - PERSISTENT, 101, 102, 103, sent.store_time_ms)
     ]
 
 

@@ -119,6 +119,23 @@ def lose_segment(home: FileHome) -> None:
     home.files.unlink(home.files.paths(".log")[1])
 
 
+@pytest.mark.parametrize("every", [1, 2])
+def test_entries_of_earlier_versions_have_no_checks(every: int) -> None:
+    home = a_store()
+    home.stop()
+    for path in home.files.paths(".cq"):
+        octets = home.files.octets(path)
+        for at in range(0, len(octets), every * layout.ENTRY_BYTES):
+            octets[at + layout.CHECK_AT] = 0
+            if "/consumequeue/0/" in path:
+                octets[at + layout.LISTING_CHECK_AT : at + layout.LISTING_CHECK_AT + 4] = bytes(4)
+    assert found(home) == []
+    home.begin()
+    home.send(1, 1)
+    home.stop()
+    assert found(home) == []
+
+
 def lose_snapshot(home: FileHome) -> None:
     octets = home.files.octets(home.files.paths(".log")[1])
     octets[HEADER + 8] = layout.CONSUMER
@@ -153,6 +170,13 @@ def settle_what_is_not_there(home: FileHome) -> None:
 
 def change_entry(home: FileHome) -> None:
     home.files.octets("data/consumequeue/1/4/00000000000000000000.cq")[40 * 7 + 20] ^= 1
+
+
+def change_a_listing(home: FileHome) -> None:
+    octets = home.files.octets("data/consumequeue/0/0/00000000000000000000.cq")
+    octets[40 * 5 + layout.CHECK_AT] = 0
+    octets[40 * 5 + layout.LISTING_CHECK_AT : 40 * 5 + layout.LISTING_CHECK_AT + 4] = bytes(4)
+    octets[40 * 5 + 16] ^= 1
 
 
 def lose_entries(home: FileHome) -> None:
@@ -191,6 +215,7 @@ def other_store(home: FileHome) -> None:
         (lie_of_freed_bytes, "live bytes, its messages come to"),
         (settle_what_is_not_there, "of a lane of"),
         (change_entry, "consumequeue/1/4/.*, position 280: entry 7 is not its record's"),
+        (change_a_listing, "consumequeue/0/0/.*, position 200: entry 5 is not its record's"),
         (lose_entries, "consumequeue/2/4/.*, position 80: entries 2 to [0-9]+ are not there"),
         (lose_queue, "consumequeue/0/0/.*, position 0: entries 0 to [0-9]+ are not there"),
         (lose_checkpoint, "no slot of the checkpoint is whole"),
