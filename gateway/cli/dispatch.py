@@ -80,12 +80,16 @@ def execute(argv: list[str]) -> int:
         # A gateway that is asked repeats names that its clients have chosen.
         print("\n".join(map(one_line, f"penstock: {error}".split("\n"))), file=sys.stderr)
         return exit_code_of(error)
-    except KeyboardInterrupt:
-        return exit_codes.INTERRUPTED
     except BrokenPipeError:
         # The reader of our output has ended (``| head``).  Python would complain once more at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return exit_codes.FAILED
+    except UnicodeEncodeError:
+        wrong = [text for text in argv if not _is_unicode(text)]
+        if not wrong:
+            raise
+        print(f"penstock: an argument is {wrong[0]!a}; allowed is UTF-8", file=sys.stderr)
+        return exit_codes.USAGE
     except OSError as error:  # an unreadable file, a failing disk
         where = "" if error.filename is None else f"{error.filename}: "
         print(f"penstock: {where}{error.strerror or error}", file=sys.stderr)
@@ -101,6 +105,15 @@ def parser_of(names: Iterable[str]) -> argparse.ArgumentParser:
     for name in names:
         importlib.import_module(MODULES[name]).add_parser(subparsers)
     return parser
+
+
+def _is_unicode(text: str) -> bool:
+    """Say whether an argument is UTF-8: Python reads other octets as surrogates, which name files only."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def exit_code_of(error: Exception) -> int:

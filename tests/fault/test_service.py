@@ -62,6 +62,27 @@ def test_from_start_to_end(tmp_path: Path) -> None:
     ], "a new store has nothing to warn of"
 
 
+@pytest.mark.parametrize("closing", ["<&-", "2>&-"])
+def test_a_starter_may_have_closed_the_standard_streams(tmp_path: Path, closing: str) -> None:
+    """Otherwise the next file gets their number, and libuv aborts the process when it closes it."""
+    words = [sys.executable, "-m", "gateway", "run", "--json", "--data", "data"]
+    words += ["--stomp", "tcp://127.0.0.1:0", "--http", "http://127.0.0.1:0"]
+    with subprocess.Popen(
+        ["bash", "-c", f'exec "$@" {closing}', "bash", *words],
+        cwd=tmp_path,
+        env={"PYTHONPATH": str(ROOT), "PATH": os.environ["PATH"]},
+        stdout=subprocess.PIPE,
+    ) as gateway:
+        try:
+            assert gateway.stdout is not None and json.loads(gateway.stdout.readline())["pid"] == gateway.pid
+            for number in ("0", "2"):
+                assert os.readlink(f"/proc/{gateway.pid}/fd/{number}").startswith(("/", "pipe:"))
+            gateway.send_signal(signal.SIGTERM)
+            assert gateway.wait(LIMIT_S) == 0
+        finally:
+            gateway.kill()
+
+
 def test_clients_that_come_while_it_restarts_wait_for_it(tmp_path: Path) -> None:
     """The sockets are passed as systemd does: from descriptor 3 on, with the number of the process."""
     with socket.create_server(("127.0.0.1", 0)) as stomp:

@@ -151,7 +151,7 @@ def _rewrite(path: Path, edit: Callable[[str], str], may_make: bool) -> None:
     The new file keeps owner, group and mode, without access for others.  Raises: CommandError, OSError.
     """
     path = path.resolve()  # behind a link
-    new = path.with_name(f"{path.name}.new")
+    new = path.parent / f"{path.name}.new"
     try:
         # It is also a lock: of two commands at once the second would undo the first.
         descriptor = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)

@@ -12,6 +12,7 @@ from typing import Final
 from gateway.cli.shared.parsers import CommandError, Subparsers, add_command, add_connection_arguments
 from gateway.process import exit_codes
 
+COUNT_MAX: Final = 1_000_000_000_000
 PROGRESS_FROM_COUNT: Final = 1_000
 
 # Set by the command itself, or by the protocol.
@@ -44,8 +45,8 @@ def add_parser(subparsers: Subparsers) -> None:
 def run(arguments: argparse.Namespace) -> int:
     try:
         headers = parse_headers(arguments.header)
-        if arguments.count < 1:
-            raise ValueError(f"--count is {arguments.count}, allowed is 1 or more")
+        if not 1 <= arguments.count <= COUNT_MAX:
+            raise ValueError(f"--count is {arguments.count}, allowed is 1 to {COUNT_MAX}")
         body = _body(arguments)
     except (ValueError, OSError) as error:
         raise CommandError(str(error)) from None

@@ -60,6 +60,7 @@ def test_version(capsys: pytest.CaptureFixture[str]) -> None:
         ["send"],
         ["send", "q", "x", "--count", "0"],
         ["send", "q", "x", "--count", "many"],
+        ["send", "q", "x", "--count", "99999999999999999999"],
         ["send", "q", "x", "--header", "no colon"],
         ["send", "q", "x", "--header", ":v"],
         ["send", "q", "x", "--header", "receipt:1"],
@@ -80,6 +81,8 @@ def test_version(capsys: pytest.CaptureFixture[str]) -> None:
         ["user", "hash", "a:b"],
         ["user", "hash", "a", "--iterations", "1"],
         ["run", "--stomp", "tcp://here"],
+        ["why", "consumer", "\udcff"],
+        ["store", "query", "--http", "http://127.0.0.1:1", "--key", "\udcff"],
         ["run", "--config", "/nonexistent/file"],
     ],
 )
@@ -188,6 +191,23 @@ def test_a_reader_that_leaves_early_is_no_traceback() -> None:
     process = subprocess.run(command, cwd=ROOT, stdout=writing, stderr=subprocess.PIPE, check=False)
     os.close(writing)
     assert (process.returncode, process.stderr) == (exit_codes.FAILED, b"")
+
+
+@pytest.mark.parametrize("module", ["argparse", "gateway.cli.dispatch", "gateway.cli.config.check_config"])
+def test_ctrl_c_while_modules_are_loaded_is_no_traceback(module: str) -> None:
+    interrupting = (
+        "import sys\n"
+        "class Interrupting:\n"
+        "    def find_spec(self, name, path=None, target=None):\n"
+        f"        if name == {module!r}:\n"
+        "            raise KeyboardInterrupt\n"
+        "sys.meta_path.insert(0, Interrupting())\n"
+        "from gateway.__main__ import main\n"
+        "sys.exit(main(['check-config', '--json-schema']))\n"
+    )
+    command = [sys.executable, "-c", interrupting]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, check=False, timeout=60)
+    assert (done.returncode, done.stdout, done.stderr) == (exit_codes.INTERRUPTED, b"", b"")
 
 
 def test_explain_prints_where_values_come_from(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

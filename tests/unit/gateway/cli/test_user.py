@@ -53,6 +53,11 @@ def test_a_user_from_its_first_day_to_its_last(operator: Operator, capsys: pytes
     assert [path.name for path in operator.path.parent.iterdir()] == ["users.yaml"]
 
 
+def test_a_directory_is_no_file_of_users(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["user", "remove", "bob", "--config", "/"]) == exit_codes.FAILED
+    assert capsys.readouterr().err == "penstock: /: Is a directory\n"
+
+
 def test_the_file_keeps_what_else_is_in_it_and_no_access_for_others(operator: Operator) -> None:
     operator.path.write_text("# ours\ndata: /tmp/x  # here\n")
     operator.path.chmod(0o604)
