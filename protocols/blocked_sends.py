@@ -61,7 +61,10 @@ class BlockedSends(Generic[Waiting]):
             return False
         self.add(one)
         if gate != gates.OPEN:
-            self.producer_gates.waits.park(self.connection, gate, self._held_part(destination))
+            held = (
+                self._held_part(destination) if gate == gates.ADDRESS_FULL else self._there_now(reached(destination)[0])
+            )
+            self.producer_gates.waits.park(self.connection, gate, held)
         if verdict == PAUSE:
             self.connection.pause_reading()
         return True
@@ -91,13 +94,15 @@ class BlockedSends(Generic[Waiting]):
 
         A destination that was deleted since was made again by its name, and the new one is full.
         """
-        found = [self._there_now(one) if one.is_closed else one for one in reached(destination)]
+        found = [self._there_now(one) for one in reached(destination)]
         shut = (one for one in found if one.account is not None and one.account.is_shut)
         return next(shut, found[0])
 
-    def _there_now(self, ended: Target) -> Target:
-        is_there = ended.kind in (QUEUE, TOPIC) and not self.destinations.is_new(ended.kind, ended.name)
-        return self.destinations.target(ended.kind, ended.name) if is_there else ended
+    def _there_now(self, one: Target) -> Target:
+        if not one.is_closed:
+            return one
+        is_there = one.kind in (QUEUE, TOPIC) and not self.destinations.is_new(one.kind, one.name)
+        return self.destinations.target(one.kind, one.name) if is_there else one
 
     def is_low(self) -> bool:
         """Say whether so little waits that a paused connection is read again."""

@@ -105,6 +105,10 @@ class ProducerWaits(TimerTarget):
             buckets[destination.uri()] = bucket
         return gates.OPEN if bucket.take(self.clock.monotonic_ms()) else gates.RATE
 
+    def not_sent(self, client: Client, destination: Queue | Topic) -> None:
+        """Give back what ``rate_refusal`` has counted for a message that waits at another gate; it asks again then."""
+        self.buckets[client.client_number][destination.uri()].tokens += 1
+
     def park(self, client: Client, gate: int, destination: Queue | Topic) -> None:
         """Record that ``client`` waits at ``gate``; ``Client.admit`` is called when it may try again."""
         key = (gate, destination.uri())

@@ -84,10 +84,14 @@ def reached(destination: Destination) -> list[Target]:
 
 
 def paced_part(destination: Destination) -> Target | None:
-    """Return the first part whose settings change messages on arrival, None if there is none."""
+    """Return the first part that limits the rate of each producer, None if there is none."""
     if not isinstance(destination, Composite):
-        return None if destination.intake is None else destination
-    return next((part for part in destination.parts if part.intake is not None), None)
+        return destination if _has_rate(destination) else None
+    return next((part for part in destination.parts if _has_rate(part)), None)
+
+
+def _has_rate(target: Target) -> bool:
+    return target.intake is not None and target.intake.rate > 0
 
 
 def is_several(source: Source) -> bool:

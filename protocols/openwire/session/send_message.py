@@ -141,6 +141,8 @@ class SendMessage:
             return
         gate = self.engine.send(destination, message)
         if gate != gates.OPEN:
+            if paced is not None:
+                self.engine.producer_gates.waits.not_sent(self.client, paced)
             self._park(info, destination, message, gate)
             return
         if info.persistent or is_logged_anyway(destination):

@@ -106,10 +106,12 @@ class SendCommand:
         else:
             paced = target.paced
             if paced is not None and self.producer_gates.waits.rate_refusal(self.client, paced) != gates.OPEN:
-                self._park_send(frame, paced, gates.RATE)
+                self._park_send(frame, destination, gates.RATE, paced)
                 return
             gate = self.engine.send(destination, message)
             if gate != gates.OPEN:
+                if paced is not None:
+                    self.producer_gates.waits.not_sent(self.client, paced)
                 self._park_send(frame, destination, gate)
                 return
             if target.is_persistent:
@@ -155,8 +157,10 @@ class SendCommand:
             self.unsettled.rewrite_each_message()
         return target
 
-    def _park_send(self, frame: Frame, destination: Destination, gate: int) -> None:
-        self._park(BlockedFrame(frame.kept(), addresses_of(destination), frame_bytes(frame)), destination, gate)
+    def _park_send(self, frame: Frame, destination: Destination, gate: int, shut: Destination | None = None) -> None:
+        """Let a SEND wait at the gate of ``shut``, the part of ``destination`` that it is about, None for any."""
+        one = BlockedFrame(frame.kept(), addresses_of(destination), frame_bytes(frame))
+        self._park(one, destination if shut is None else shut, gate)
 
     def _park(self, one: BlockedFrame, destination: Destination, gate: int) -> None:
         """Let a frame wait for its gate.  Raises: ParkedTooMuch."""

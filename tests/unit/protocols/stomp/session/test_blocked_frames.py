@@ -155,6 +155,37 @@ def test_a_producer_sends_so_many_a_second_and_the_rest_is_parked_in_order() -> 
     assert [body for body in receiver.bodies() if body != b"other"] == [b"%d" % number for number in range(8)]
 
 
+def test_a_virtual_topic_with_a_rate_waits_for_it_although_a_queue_behind_it_is_full() -> None:
+    queue = "Consumer.a.VirtualTopic.v"
+    gateway = StompGateway(
+        address("VirtualTopic.v", flow__producer_max_rate_per_second=1),
+        address(queue, full__address_full_policy="BLOCK", full__max_size_messages=1),
+    )
+    receiver = gateway.subscriber(f"/queue/{queue}")
+    peer, other = gateway.connect(), gateway.connect()
+    peer.publish("/topic/VirtualTopic.v", b"1")
+    other.publish(f"/queue/{queue}", b"2")
+    assert "address-full" in gateway.reason(other)
+    peer.publish("/topic/VirtualTopic.v", b"3")
+    assert gateway.reason(peer) == "rate: topic://VirtualTopic.v takes 1 messages a second (producer-max-rate)"
+    gateway.advance(1_000)
+    assert "address-full" in gateway.reason(peer)
+    assert settle_all(receiver) == [b"1", b"2", b"3"]
+
+
+def test_the_rate_of_any_part_counts() -> None:
+    gateway = StompGateway(
+        address("a", expiry__expiry_delay_ms=60_000), address("b", flow__producer_max_rate_per_second=1)
+    )
+    peer = gateway.connect()
+    peer.publish("/queue/a,/queue/b", b"1", b"2")
+    peer.publish("/queue/a", b"3")
+    assert [gateway.stats(name).depth for name in "ab"] == [1, 1]
+    gateway.advance(1_000)
+    receiver = gateway.subscriber("/queue/a", "auto")
+    assert receiver.bodies() == [b"1", b"2", b"3"], "no later message overtakes"
+
+
 def test_a_consumer_of_a_topic_that_settles_nothing_blocks_its_producers() -> None:
     gateway = StompGateway(address("t", full__address_full_policy="BLOCK", full__max_size_messages=2))
     slow, sender = gateway.connect(), gateway.connect()
