@@ -224,6 +224,7 @@ class AmqpConnection(ConnectionEndpoint):
     def refuse_waiting(self, uri: str, error: EngineError) -> None:
         self.producers.blocked.waited_too_long(uri, error)
         self.producers.transactions.waited_too_long(uri, error)
+        self.send_waiting()  # others of their links have waited behind them, and the peer may be read again
 
     def end_consumer(self, consumer: Consumer, error: EngineError) -> bool:
         link = consumer.adapter
@@ -234,6 +235,7 @@ class AmqpConnection(ConnectionEndpoint):
     def rights_changed(self) -> None:
         if not self.is_ending:
             self.channels.rights_changed()
+            self.send_waiting()  # what the ended links had waiting is dropped, so the peer may be read again
 
     def connection_defaults(self) -> ConnectionDefaults:
         return self.settings.defaults

@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+import pytest
+
 from engine.values import gates
+from protocols.amqp.v1_0.endpoints.settings import AmqpSettings
 from protocols.amqp.v1_0.wire.composites.delivery_states import Accepted, Rejected
 from protocols.amqp.v1_0.wire.composites.performatives import Attach, Detach, Disposition, Flow
 from protocols.amqp.v1_0.wire.composites.termini import Source, Target
@@ -12,7 +17,20 @@ from tests.support.protocols.amqp_gateway import AmqpGateway, AmqpPeer, queue_of
 BODY = text("x" * 990)  # 998 octets with what it stands in
 
 
-def blocking(limit_bytes: int, threshold: int = -1, timeout_ms: int = 0) -> AmqpGateway:
+def to(name: str) -> bytes:
+    """Return the properties of a message to a queue, for a relay."""
+    text_of_name = b"\x40\x40\xa1" + bytes([len(name)]) + name.encode()
+    return b"\x00\x53\x73\xc0" + bytes([len(text_of_name) + 1]) + b"\x03" + text_of_name
+
+
+def accept(peer: AmqpPeer, count: int) -> None:
+    """Send messages to q that are accepted."""
+    for _ in range(count):
+        peer.transfer(to("q") + BODY)
+        assert peer.one(Disposition).state == Accepted()
+
+
+def blocking(limit_bytes: int, threshold: int = -1, timeout_ms: int = 0, **options: Any) -> AmqpGateway:
     entry = address(
         "q",
         full__max_size_bytes=limit_bytes,
@@ -20,7 +38,7 @@ def blocking(limit_bytes: int, threshold: int = -1, timeout_ms: int = 0) -> Amqp
         full__max_size_bytes_reject_threshold=threshold,
         full__block_timeout_ms=timeout_ms,
     )
-    return AmqpGateway(entry)
+    return AmqpGateway(entry, **options)
 
 
 def granted(peer: AmqpPeer, address: str | None = "q", handle: int = 0) -> int:
@@ -175,11 +193,8 @@ def test_a_relay_parks_what_finds_its_address_full_and_the_deadline_rejects_it()
     gateway = blocking(1_200, timeout_ms=500)
     peer = gateway.amqp_session()
     granted(peer, None)
-    to_q = b"\x00\x53\x73\xc0\x06\x03\x40\x40\xa1\x01q"
-    for _ in range(2):
-        peer.transfer(to_q + BODY)
-        assert peer.one(Disposition).state == Accepted()
-    peer.transfer(to_q + BODY)
+    accept(peer, 2)
+    peer.transfer(to("q") + BODY)
     assert peer.take() == []
     gateway.advance(600)
     frames = peer.take()
@@ -191,12 +206,39 @@ def test_a_relay_parks_what_finds_its_address_full_and_the_deadline_rejects_it()
     assert not peer.is_closed
 
 
+def test_what_waits_behind_a_message_goes_on_at_its_deadline() -> None:
+    gateway = blocking(1_200, timeout_ms=500)
+    peer = gateway.amqp_sender(None)
+    accept(peer, 2)
+    refused = peer.transfer(to("q") + BODY)
+    behind = peer.transfer(to("other") + BODY)
+    assert peer.take() == []
+    gateway.advance(500)
+    outcomes = {one.first: type(one.state) for one in peer.take() if isinstance(one, Disposition)}
+    assert outcomes == {refused: Rejected, behind: Accepted}
+
+
+@pytest.mark.parametrize("is_settled", [False, True])
+def test_a_peer_is_read_again_at_the_deadline_of_what_it_has_sent(is_settled: bool) -> None:
+    gateway = blocking(1_200, timeout_ms=500, amqp=AmqpSettings(block_park_bytes=3_000))
+    peer = gateway.amqp_sender(None)
+    peer.attach_sender("other", 1)
+    accept(peer, 2)
+    for _ in range(3):
+        peer.transfer(to("q") + BODY, settled=is_settled)
+    assert not peer.link.is_reading
+    peer.transfer(BODY, 1)
+    assert gateway.stats("other").depth == 0
+    gateway.advance(500)
+    assert peer.link.is_reading
+    assert gateway.stats("other").depth == 1
+
+
 def test_the_deadline_of_several_settled_transfers_ends_their_link_once() -> None:
     gateway = blocking(1_200, timeout_ms=500)
     peer = gateway.amqp_sender(None)
-    in_q = b"\x00\x53\x73\xc0\x06\x03\x40\x40\xa1\x01q"
     for _ in range(4):
-        peer.transfer(in_q + BODY, settled=True)
+        peer.transfer(to("q") + BODY, settled=True)
     peer.take()
     gateway.advance(1_000)
     (detach,) = [frame for frame in peer.take() if isinstance(frame, Detach)]

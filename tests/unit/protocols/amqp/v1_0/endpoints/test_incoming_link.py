@@ -204,10 +204,21 @@ def test_a_delivery_has_its_time_anew_when_we_read_again() -> None:
     assert peer.take() == []
 
 
-def test_a_link_ends_once_its_user_may_not_send_any_more() -> None:
+def of_writers(pattern: str) -> PermissionMap:
+    """Return permissions by which only writers may send there."""
     everybody, writers = frozenset((EVERYBODY,)), frozenset(("writers",))
-    granted = Permission(Pattern.parse(">"), BOTH, {"read": everybody, "write": writers, "create": everybody})
-    gateway = AmqpGateway(permissions=PermissionMap([granted]))
+    granted = {"read": everybody, "write": everybody, "create": everybody}
+    return PermissionMap(
+        [
+            Permission(Pattern.parse(">"), BOTH, granted),
+            Permission(Pattern.parse(pattern), BOTH, granted | {"write": writers}),
+        ]
+    )
+
+
+def test_a_link_ends_once_its_user_may_not_send_any_more() -> None:
+    writers = frozenset(("writers",))
+    gateway = AmqpGateway(permissions=of_writers(">"))
     peer = gateway.amqp_session()
     peer.connection.groups = writers
     for handle, target in enumerate(("q", "topic://t", "queue://a,topic://b")):
@@ -225,3 +236,22 @@ def test_a_link_ends_once_its_user_may_not_send_any_more() -> None:
     assert {frame.error.condition for frame in detached if isinstance(frame, Detach) and frame.error} == {
         "amqp:unauthorized-access"
     }
+
+
+def test_a_peer_is_read_again_if_the_link_that_filled_what_waits_ends() -> None:
+    full = address("full", full__address_full_policy="BLOCK", full__max_size_messages=1)
+    settings = AmqpSettings(block_park_bytes=1_000)
+    gateway = AmqpGateway(full, permissions=of_writers("full"), amqp=settings)
+    peer = gateway.amqp_session()
+    peer.connection.groups = frozenset(("writers",))
+    peer.attach_sender("queue://full,queue://a", 0)
+    peer.attach_sender("b", 1)
+    for _ in range(2):
+        peer.transfer(text("x" * 600))
+    assert not peer.link.is_reading
+    peer.transfer(text("y"), 1)
+    peer.connection.groups = frozenset()
+    peer.connection.rights_changed()
+    gateway.settle()
+    assert peer.link.is_reading
+    assert [gateway.stats(name).depth for name in "ab"] == [1, 1]
