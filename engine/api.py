@@ -270,13 +270,21 @@ class EngineApi:
         """
         self.commits.send_in(transaction, destination, message)
 
-    def commit_refusal(self, transaction: Transaction) -> tuple[int, Queue | Topic | None]:
-        """Return the gate that holds the COMMIT back, and the destination it is about.
+    def commit_refusal(
+        self, transaction: Transaction, held: set[str] | None = None
+    ) -> tuple[int, Queue | Topic | None]:
+        """Return the gate that holds the COMMIT back, and the destination it is about; None for an admitted one.
 
+        held: addresses for which earlier messages of its client wait.  Behind these it waits, too, at no gate of its
+        own (gates.OPEN).
         An admitted transaction counts for its user's rate now, because it is committed or prepared next.
         Raises: AddressFull, LimitReached if it can never be applied; the caller then aborts the transaction.
         """
         refusal = self.commits.refusal(transaction)
+        if held and refusal[0] == gates.OPEN:
+            for sent_to, _ in transaction.sends:
+                if sent_to.uri() in held:
+                    return gates.OPEN, sent_to
         rates = self.producer_gates.user_rates
         if rates is None or refusal[0] != gates.OPEN:
             return refusal

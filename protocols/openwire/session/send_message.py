@@ -167,7 +167,7 @@ class SendMessage:
     def commit_transaction(self, info: TransactionInfo, transaction: Transaction) -> None:
         """Apply a transaction, or let it wait.  Raises: RolledBack, ParkedTooMuch."""
         try:
-            gate, behind = self._held_by(transaction)
+            gate, behind = self.engine.commit_refusal(transaction, self.blocked.addresses)
         except EngineError as error:
             self.engine.abort(transaction)
             raise rolled_back(info.transaction_id, str(error)) from None
@@ -195,7 +195,7 @@ class SendMessage:
         try:
             if branch.spoiled:
                 raise TransactionError(branch.spoiled)
-            gate, behind = self._held_by(transaction)
+            gate, behind = self.engine.commit_refusal(transaction, self.blocked.addresses)
             if behind is not None:
                 self._wait_to_end(info, transaction, None, behind, gate)
                 return
@@ -246,17 +246,6 @@ class SendMessage:
             self.send(info, one.destination, one.message)
 
     # -- the steps
-
-    def _held_by(self, transaction: Transaction) -> tuple[int, Destination | None]:
-        """Return the gate that holds a transaction back, and the destination behind which it waits.
-
-        Raises: EngineError if it can never be applied.
-        """
-        gate, destination = self.engine.commit_refusal(transaction)
-        held = self.blocked.addresses
-        if gate == gates.OPEN and held:
-            return gate, next((sent_to for sent_to, _ in transaction.sends if sent_to.uri() in held), None)
-        return gate, destination
 
     def _wait_to_end(
         self,

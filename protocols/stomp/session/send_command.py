@@ -123,17 +123,11 @@ class SendCommand:
     def commit(self, frame: Frame) -> None:
         """Take a COMMIT.  Raises: InvalidHeader, EngineError, ParkedTooMuch."""
         transaction = self.transactions.take(frame)
-        addresses = self.blocked.addresses
         try:
-            gate, destination = self.engine.commit_refusal(transaction)
+            gate, destination = self.engine.commit_refusal(transaction, self.blocked.addresses)
         except EngineError:
             self.engine.abort(transaction)
             raise
-        if gate == gates.OPEN and addresses:
-            for sent_to, _ in transaction.sends:
-                if sent_to.uri() in addresses:
-                    destination = sent_to
-                    break
         if destination is not None:
             self.transactions.committing[frame] = transaction
             addresses_sent_to = [sent_to.uri() for sent_to, _ in transaction.sends]

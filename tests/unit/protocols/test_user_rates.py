@@ -7,10 +7,12 @@ from typing import Any
 from engine.consumers.user_quota import UserLimits
 from protocols.amqp.v1_0.endpoints.settings import AmqpSettings
 from protocols.stomp.session.settings import SessionSettings
+from tests.support.engine.engine_world import address
 from tests.support.protocols.amqp_gateway import AmqpGateway, AmqpPeer, text
 from tests.support.protocols.stomp_gateway import Peer, StompGateway
 from tests.unit.protocols.test_user_limits import amqp_login, stomp_login
 
+WAITS = "rate: queue://q takes 1 messages a second (producer-max-rate)"
 WORDS = "user-rate: user 'ann' may send 3 messages a second (limits.messages-per-second-per-user), over all its"
 
 
@@ -105,6 +107,22 @@ def test_a_transaction_is_sent_whole_and_paid_for_later() -> None:
     gateway.advance(1)
     assert depths(gateway, "q") == [8]
     assert peer.receipts() == ["r"]
+
+
+def test_a_transaction_that_waits_behind_others_counts_once_it_is_committed() -> None:
+    limits = UserLimits(messages_per_second=10)
+    gateway = StompGateway(address("q", flow__producer_max_rate_per_second=1), user_limits=limits)
+    peer = gateway.connect()
+    peer.publish("/queue/q", b"0", b"1", b"2")
+    peer.send("BEGIN", transaction="t")
+    peer.publish("/queue/q", *[b"t"] * 15, transaction="t")
+    peer.send("COMMIT", transaction="t", receipt="c")
+    assert WAITS in gateway.reason(peer)
+    peer.publish("/queue/other", b"3")
+    assert depths(gateway, "q", "other") == [1, 1], "it has sent two messages of ten"
+    gateway.advance(2_000)
+    assert peer.receipts() == ["c"]
+    assert depths(gateway, "q") == [18]
 
 
 def test_a_message_to_several_destinations_counts_once() -> None:
