@@ -3,8 +3,17 @@
 from __future__ import annotations
 
 from engine.backlog.address_account import BLOCK
+from engine.sources.composite import Composite, Destination
 from engine.sources.queue import Queue
 from engine.sources.topics.topic import Topic
+
+
+def blocking(destination: Destination | None) -> Queue | Topic | None:
+    """Return a single destination whose producers wait when it is full, None for any other."""
+    if destination is None or isinstance(destination, Composite):
+        return None
+    account = destination.account
+    return destination if account is not None and account.action == BLOCK else None
 
 
 def producer_credit(destination: Queue | Topic, wanted: int, message_bytes: int) -> int:

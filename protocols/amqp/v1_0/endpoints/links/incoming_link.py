@@ -9,12 +9,11 @@ from __future__ import annotations
 
 from typing import Final
 
-from engine.backlog.address_account import BLOCK
 from engine.features.scheduler.cron import SEARCH_STEPS
 from engine.features.scheduler.delayed_send import delayed
 from engine.features.scheduler.plan import CRON_ANNOTATION, CRON_PROPERTY
-from engine.limits.producer_credit import must_reject, producer_credit
-from engine.sources.composite import Composite, Destination
+from engine.limits.producer_credit import blocking, must_reject, producer_credit
+from engine.sources.composite import Composite, Destination, paced_part
 from engine.sources.identified import identified
 from engine.sources.queue import Queue
 from engine.sources.topics.topic import Topic
@@ -58,6 +57,7 @@ class IncomingLink(TargetLink):
     producer: its number in producer advisories; 0 for none.  withdrawn: credit taken back that the peer may have used.
     credit_low: at this credit more is granted.  is_listed: it gets more at the end of the turn.
     limited: the destination, if its address has a limit and the policy BLOCK; None for any other.
+    is_paced: a destination may limit the rate of each producer.
     message_bytes: of the last message, 0 before the first.  is_short: it gets more credit once the address has room.
     plain: a transfer that was examined; of the next one like it only the delivery-id needs a look.  The decoder returns
     the same object for that one (``plain_frames``), and its tag is within the limit, too.
@@ -71,6 +71,7 @@ class IncomingLink(TargetLink):
         "withdrawn",
         "credit_low",
         "limited",
+        "is_paced",
         "message_bytes",
         "is_short",
         "node",
@@ -103,7 +104,8 @@ class IncomingLink(TargetLink):
         self.producer = 0
         self.withdrawn = 0
         self.credit_low = 0
-        self.limited = _limited(destination)
+        self.limited = blocking(destination)
+        self.is_paced = destination is None or paced_part(destination) is not None
         self.message_bytes = 0
         self.is_short = False
         self.is_listed = False
@@ -162,7 +164,9 @@ class IncomingLink(TargetLink):
             blocked.park_transfer(BlockedTransfer(self, delivery_id, is_settled, destination, message), gates.OPEN)
             return
         try:
-            gate = self.engine.send(destination, message)
+            gate = blocked.rate_gate(destination) if self.is_paced else gates.OPEN
+            if gate == gates.OPEN:
+                gate = self.engine.send(destination, message)
         except EngineError as error:  # the policy of the address is FAIL
             self._refuse(transfer, delivery_id, error)
             return
@@ -341,14 +345,6 @@ class IncomingLink(TargetLink):
             txn_id = state.txn_id
             self.producers.transactions.spoil(txn_id, str(error))
         self.reject(delivery_id, self.is_presettled or bool(transfer.settled), error, txn_id)
-
-
-def _limited(destination: Destination | None) -> Queue | Topic | None:
-    """Return a destination whose producers wait when it is full."""
-    if destination is None or isinstance(destination, Composite):
-        return None
-    account = destination.account
-    return destination if account is not None and account.action == BLOCK else None
 
 
 def _identified(destination: Destination, scanned: Scanned) -> Destination:

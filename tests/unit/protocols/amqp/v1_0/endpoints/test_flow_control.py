@@ -23,6 +23,11 @@ def to(name: str) -> bytes:
     return b"\x00\x53\x73\xc0" + bytes([len(text_of_name) + 1]) + b"\x03" + text_of_name
 
 
+def reason(peer: AmqpPeer) -> str:
+    """Return why a producer waits."""
+    return peer.gateway.broker.inspect().blocked_producers.get(peer.connection.client_number, "")
+
+
 def accept(peer: AmqpPeer, count: int) -> None:
     """Send messages to q that are accepted."""
     for _ in range(count):
@@ -244,3 +249,37 @@ def test_the_deadline_of_several_settled_transfers_ends_their_link_once() -> Non
     (detach,) = [frame for frame in peer.take() if isinstance(frame, Detach)]
     assert detach.error is not None
     assert detach.error.condition == "amqp:resource-limit-exceeded"
+
+
+# -- the rate of a producer
+
+
+@pytest.mark.parametrize("target", ["q", "queue://q,queue://copy", None])
+def test_a_producer_sends_so_many_a_second_and_the_rest_waits_in_order(target: str | None) -> None:
+    gateway = AmqpGateway(address("q", flow__producer_max_rate_per_second=2))
+    peer, other = gateway.amqp_sender(target), gateway.amqp_sender("q")
+    for body in range(5):
+        peer.transfer((b"" if target else to("q")) + text(body))
+    assert gateway.stats("q").depth == 2
+    assert reason(peer) == "rate: queue://q takes 2 messages a second (producer-max-rate)"
+    other.publish("other")
+    gateway.advance(999)
+    assert gateway.stats("q").depth == 3
+    gateway.advance(1)
+    assert gateway.stats("q").depth == 5
+    gateway.advance(1_000)
+    assert gateway.stats("q").depth == 6
+    assert reason(peer) == ""
+    assert not peer.is_closed
+
+
+def test_what_waits_for_room_does_not_use_up_its_second() -> None:
+    limits = {"full__max_size_messages": 1, "full__address_full_policy": "BLOCK"}
+    gateway = AmqpGateway(address("q", flow__producer_max_rate_per_second=1, **limits))
+    peer = gateway.amqp_sender(None)
+    gateway.connect().publish("/queue/q", b"first")
+    peer.transfer(to("q") + BODY)
+    assert "address-full" in reason(peer)
+    receiver = gateway.subscriber("/queue/q", "auto")
+    assert len(receiver.bodies()) == 2
+    assert reason(peer) == ""

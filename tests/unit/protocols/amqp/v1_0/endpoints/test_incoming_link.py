@@ -207,13 +207,11 @@ def test_a_delivery_has_its_time_anew_when_we_read_again() -> None:
 def of_writers(pattern: str) -> PermissionMap:
     """Return permissions by which only writers may send there."""
     everybody, writers = frozenset((EVERYBODY,)), frozenset(("writers",))
-    granted = {"read": everybody, "write": everybody, "create": everybody}
-    return PermissionMap(
-        [
-            Permission(Pattern.parse(">"), BOTH, granted),
-            Permission(Pattern.parse(pattern), BOTH, granted | {"write": writers}),
-        ]
-    )
+
+    def granted(where: str, senders: frozenset[str]) -> Permission:
+        return Permission(Pattern.parse(where), BOTH, {"read": everybody, "write": senders, "create": everybody})
+
+    return PermissionMap([granted(">", everybody), granted(pattern, writers)])
 
 
 def test_a_link_ends_once_its_user_may_not_send_any_more() -> None:
