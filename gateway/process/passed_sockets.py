@@ -13,6 +13,8 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 FIRST: Final = 3  # number of the first descriptor that is passed
+COUNT_DIGITS: Final = 6
+ALLOWED: Final = "allowed are sockets of TCP (ListenStream=)"
 
 
 class PassedSockets:
@@ -44,8 +46,15 @@ def passed_sockets(environment: Mapping[str, str] = os.environ, first: int = FIR
     if environment.get("LISTEN_PID") != str(os.getpid()):
         return PassedSockets([])
     sockets: list[socket.socket] = []
-    for descriptor in range(first, first + int(environment.get("LISTEN_FDS", "0"))):
-        passed = socket.socket(fileno=descriptor)
+    count = environment.get("LISTEN_FDS", "0")
+    if not (count.isascii() and count.isdigit() and len(count) <= COUNT_DIGITS):
+        raise OSError(f"the service manager passes LISTEN_FDS={count[:80]!r}; allowed is a number of sockets")
+    for descriptor in range(first, first + int(count)):
+        try:
+            passed = socket.socket(fileno=descriptor)
+        except OSError as error:
+            seen = f"descriptor {descriptor} ({os.strerror(error.errno or 0).lower()})"
+            raise OSError(f"the service manager passes {seen}; {ALLOWED}") from None
         passed.set_inheritable(False)
         passed.setblocking(False)
         sockets.append(passed)
@@ -53,7 +62,7 @@ def passed_sockets(environment: Mapping[str, str] = os.environ, first: int = FIR
             seen = _shown(passed)
             for one in sockets:
                 one.close()
-            raise OSError(f"the service manager passes {seen}; allowed are sockets of TCP (ListenStream=)")
+            raise OSError(f"the service manager passes {seen}; {ALLOWED}")
     return PassedSockets(sockets)
 
 

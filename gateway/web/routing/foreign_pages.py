@@ -16,8 +16,8 @@ Source: Fetch Metadata Request Headers, "Sec-Fetch-Site"; RFC 9110 section 10.1.
 from __future__ import annotations
 
 import ipaddress
+import re
 from typing import Final
-from urllib.parse import urlsplit
 
 from aiohttp import web
 
@@ -27,6 +27,9 @@ from gateway.web.routing.routes import Route
 _FOREIGN: Final = ("cross-site", "same-site")
 _BROWSER: Final = "Mozilla/"  # how the User-Agent of every browser begins
 _READING: Final = ("GET", "HEAD")
+# aiohttp fails where it is asked for the URL of a request whose Host is anything else (RFC 9110, 7.2).
+_HOST: Final = re.compile(r"(?:\[(?P<literal>[^\[\]]+)\]|(?P<name>[^\[\]:/?#@]+))(?::(?P<port>[0-9]{0,5}))?")
+PORT_MOST: Final = 65_535
 
 
 class ForeignPages:
@@ -70,12 +73,10 @@ class ForeignPages:
         return f"http://{host}", f"https://{host}"
 
     def _is_own_host(self, host: str) -> bool:
-        try:
-            name = urlsplit(f"//{host}").hostname
-        except ValueError:
+        found = _HOST.fullmatch(host)
+        if found is None or int(found["port"] or 0) > PORT_MOST:
             return False
-        if not name or "@" in host:
-            return False
+        name = (found["literal"] or found["name"]).lower()
         if name in ("localhost", self._configured_host):
             return True
         try:

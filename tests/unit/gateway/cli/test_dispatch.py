@@ -21,6 +21,13 @@ from gateway.process import exit_codes
 ROOT = Path(__file__).parents[4]
 
 
+def test_the_reference_has_every_command() -> None:
+    text = (ROOT / "docs" / "reference" / "configuration.md").read_text()
+    table = text.partition("\n## Commands\n")[2].partition("\n## ")[0]
+    told = {name.split()[0] for row in table.splitlines() for name in row.partition(" | ")[0].split("`")[1::2]}
+    assert set(MODULES) - told == set()
+
+
 def test_help_lists_every_command_and_exit_code(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["--help"]) == exit_codes.OK
     text = capsys.readouterr().out

@@ -68,3 +68,16 @@ def test_other_sockets_are_refused() -> None:
         os.dup2(datagrams.fileno(), FIRST)
     with pytest.raises(OSError, match="allowed are sockets of TCP"):
         passed_sockets({"LISTEN_PID": str(os.getpid()), "LISTEN_FDS": "1"}, FIRST)
+
+
+@pytest.mark.parametrize(
+    ("count", "said"),
+    [("two", "LISTEN_FDS='two'"), ("-1", "LISTEN_FDS='-1'"), ("1", f"descriptor {FIRST} ")],
+)
+def test_what_is_no_socket_is_refused(count: str, said: str) -> None:
+    with open(os.devnull) as other:
+        os.dup2(other.fileno(), FIRST)
+    with pytest.raises(OSError, match=said) as refused:
+        passed_sockets({"LISTEN_PID": str(os.getpid()), "LISTEN_FDS": count}, FIRST)
+    assert "allowed" in str(refused.value)
+    os.close(FIRST)

@@ -40,11 +40,23 @@ async def test_credentials(path: str, headers: dict[str, str], status: int) -> N
 
 
 @pytest.mark.parametrize(
-    "host", ["127.0.0.1", "127.0.0.1:8161", "[::1]:8161", "localhost", "LocalHost:1", "10.1.2.3", "gw.example.com:8161"]
+    "host",
+    [
+        "127.0.0.1",
+        "127.0.0.1:8161",
+        "[::1]:8161",
+        "localhost",
+        "localhost:",
+        "LocalHost:1",
+        "10.1.2.3",
+        "gw.example.com:8161",
+        "127.0.0.1:65535",
+    ],
 )
 async def test_own_hosts(host: str) -> None:
-    async with serving(host="GW.example.com") as client:
+    async with serving(host="GW.example.com", login_check=GUARDED) as client:
         assert (await client.get("/healthz", headers={"Host": host})).status == 200
+        assert (await client.get("/api/stat", headers={"Host": host})).status == 401
 
 
 @pytest.mark.parametrize(
@@ -58,10 +70,17 @@ async def test_own_hosts(host: str) -> None:
         "[::1",
         "localhost.",
         "0x7f.1",
+        "localhost:65536",
+        "localhost:http",
+        "127.0.0.1:-1",
+        "127.0.0.1:80:80",
+        "localhost:8161/x",
+        "localhost?x",
+        "[::1]x",
     ],
 )
 async def test_other_hosts_are_refused(host: str) -> None:
-    async with serving(host="gw.example.com") as client:
+    async with serving(host="gw.example.com", login_check=GUARDED) as client:
         response = await client.get("/api/stat", headers={"Host": host})
         assert response.status == 403
         assert "allowed is a literal IP address, localhost or gw.example.com" in await response.text()
