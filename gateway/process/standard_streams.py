@@ -29,4 +29,7 @@ def complete() -> None:
             stream = open(number, "w" if number else "r", encoding="utf-8", closefd=False)  # noqa: SIM115  # for good
             setattr(sys, name, stream)
     if isinstance(sys.stdout, io.TextIOWrapper):
-        sys.stdout.reconfigure(errors="backslashreplace")
+        try:
+            sys.stdout.reconfigure(errors="backslashreplace")
+        except OSError:
+            pass  # another file has got its number since Python made it, as in a forked process

@@ -41,3 +41,12 @@ def test_no_file_gets_the_number_of_a_closed_stream(closing: str) -> None:
 def test_a_character_that_the_locale_lacks_is_an_escape() -> None:
     done = _run(r"print('a \u00fc \udcff')", PYTHONIOENCODING="ascii")
     assert (done.returncode, done.stdout) == (0, b"a \\xfc \\udcff\n")
+
+
+def test_an_output_that_was_exchanged_for_a_pipe_stays_as_it_is(tmp_path: Path) -> None:
+    imports = "import os; from gateway.process import standard_streams; "
+    exchanged = "os.dup2(2, 1); standard_streams.complete(); print('out', flush=True)"
+    with open(tmp_path / "file", "wb") as file:
+        command = [sys.executable, "-c", imports + exchanged]
+        done = subprocess.run(command, cwd=ROOT, stdout=file, stderr=subprocess.PIPE, check=False, timeout=60)
+    assert (done.returncode, done.stderr) == (0, b"out\n")
