@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import operator
 import os
 from collections.abc import Mapping, Sequence
@@ -26,19 +27,24 @@ _PREFIXES: Final = {  # of destinations that are named after others, and their k
 }
 
 
-def load_config(paths: Sequence[str] = (), flags: Mapping[str, tuple[str, str]] | None = None) -> ServerConfig:
+def load_config(
+    paths: Sequence[str] = (), flags: Mapping[str, tuple[str, str]] | None = None, is_again: bool = False
+) -> ServerConfig:
     """Return the settings of the files at ``paths``, later ones override earlier ones, and ``flags`` override all.
 
     flags: dotted key as in the file -> (text of the value, name of the flag), as ``listeners.stomp`` ->
-    ``("tcp://127.0.0.1:0", "--stomp")``.
+    ``("tcp://127.0.0.1:0", "--stomp")``.  is_again: they were read before.
     Raises: ConfigError with every problem found.
     """
     assert not isinstance(paths, str), "paths is one path, not several"
-    return merged(read_all(paths), flags)
+    return merged(read_all(paths, is_again), flags)
 
 
-def read_all(paths: Sequence[str]) -> list[Document]:
-    """Return the settings of each file, in any format.  Raises: ConfigError for an unreadable file."""
+def read_all(paths: Sequence[str], is_again: bool = False) -> list[Document]:
+    """Return the settings of each file, in any format.  Raises: ConfigError for an unreadable file.
+
+    is_again: only files, as a pipe has nothing more: it would be empty settings without permissions, or never end.
+    """
     if not paths:
         return []
     # Reading YAML costs a tenth of the start-up, so it is imported only if there is a file.
@@ -47,6 +53,8 @@ def read_all(paths: Sequence[str]) -> list[Document]:
     documents: list[Document] = []
     for path in paths:
         try:
+            if is_again and os.path.exists(path) and not os.path.isfile(path):
+                raise OSError(errno.EINVAL, "it is no file that can be read again")
             content = Path(path).read_bytes()
         except OSError as error:
             raise ConfigError([Problem(path, 0, "", f"cannot be read: {error.strerror}")]) from error

@@ -8,6 +8,7 @@ import logging
 import os
 import signal
 from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 import uvloop
@@ -51,6 +52,7 @@ from gateway.process.exit_codes import FAILED, OK, UNCLEAN
 from gateway.process.graceful_stop import GracefulStop, stopped_by_fault
 from gateway.process.log_lines import FORMATTERS, PeerLines
 from gateway.process.passed_sockets import passed_sockets
+from gateway.process.request_threads import RequestThreads, end_process
 from gateway.process.service_manager import ServiceManager
 from gateway.process.standstill import check_each_second
 from gateway.process.system_syncs import kernel_syncs
@@ -84,7 +86,7 @@ log: Final = logging.getLogger("penstock")
 
 
 def serve(
-    read: Callable[[], ServerConfig],
+    read: Callable[..., ServerConfig],
     json_output: bool,
     skip_corruption: bool = False,
     files: Files | None = None,
@@ -93,7 +95,7 @@ def serve(
 ) -> int:
     """Run the gateway until SIGTERM or SIGINT (gateway.process.graceful_stop); return the exit code.
 
-    read: reads the configuration, at the start and again on SIGHUP.
+    read: reads the configuration, at the start and, with ``is_again``, on SIGHUP.
     log_format: a key of FORMATTERS.
     skip_corruption: continue past damage in the middle of the log, which is lost; otherwise it is an error.
     files: the store's file system, clock: the engine's time; the machine's where None is given.
@@ -118,25 +120,28 @@ def serve(
     if few:
         raise OSError(few)
     tracing = tracing_of(config, counters)
+    threads = RequestThreads()
+    work = _serve(
+        config,
+        partial(read, is_again=True),
+        login_check,
+        tls,
+        counters,
+        json_output,
+        skip_corruption,
+        files or RealFiles(),
+        clock or SystemClock(),
+        tracing,
+    )
     try:
-        return uvloop.run(
-            _serve(
-                config,
-                read,
-                login_check,
-                tls,
-                counters,
-                json_output,
-                skip_corruption,
-                files or RealFiles(),
-                clock or SystemClock(),
-                tracing,
-            )
-        )
+        code = uvloop.run(threads.around(work))
     finally:
         gc.enable()
         if tracing is not None:
             tracing.stop()
+    if threads.are_left:
+        end_process(code)
+    return code
 
 
 async def _serve(

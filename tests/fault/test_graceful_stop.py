@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import socket
 from collections.abc import Callable
+from urllib.parse import urlsplit
 
 import pytest
 
@@ -14,6 +16,7 @@ from tests.support.process.gateway_process import GatewayProcess, StartGateway
 from tests.support.process.stomp_py import LIMIT_S, Client
 from tests.support.process.waiting import wait_until
 
+HANGING = "consumequeue/9/0/0.cq"  # a file that requests may read
 LONG = "stop: {drain-time-ms: 10m}\n"
 
 
@@ -133,3 +136,29 @@ def test_a_connection_that_only_listens_ends_at_once(start_gateway: StartGateway
     assert gateway.terminate(is_patient=True) == exit_codes.OK
     assert "stopping: up to" not in log_of(gateway)
     client.close()
+
+
+def test_a_request_that_hangs_in_the_file_system_is_given_up(start_gateway: StartGateway) -> None:
+    gateway = start_gateway()
+    hanging = gateway.data / HANGING
+    hanging.parent.mkdir(parents=True)
+    os.mkfifo(hanging)  # the thread that opens it waits for a writer
+    address = urlsplit(gateway.http_url)
+    with socket.create_connection((address.hostname or "", address.port or 0)) as asking:
+        asking.sendall(f"GET /api/store/file?path={HANGING} HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n".encode())
+        for _ in range(3):
+            assert gateway.get("/healthz")[0] == 200  # the loop has turned, so the thread has its work
+        assert gateway.terminate() == exit_codes.OK
+    hanging.unlink()
+    assert "stopping: a request still waits for files after 2 s, and is given up" in log_of(gateway)
+
+
+def test_a_pipe_in_place_of_the_configuration_keeps_no_reload_and_no_stop_waiting(start_gateway: StartGateway) -> None:
+    gateway = start_gateway("permissions: [{match: '>', read: [], write: [], admin: '*'}]\n")
+    path = gateway.configs[0]
+    path.unlink()
+    os.mkfifo(path)
+    status, text = gateway.get("/api/reload", {})
+    assert (status, "it is no file that can be read again" in text) == (409, True), text
+    assert gateway.get("/api/destinations/q/messages", {"body": "x"})[0] == 403, "the permissions are in force"
+    assert gateway.terminate() == exit_codes.OK

@@ -20,6 +20,7 @@ import pytest
 from config.model import ServerConfig
 from gateway.app import DISK_PATIENCE_S, STOP_PATIENCE_S
 from gateway.cli import run
+from gateway.process.request_threads import THREADS_PATIENCE_S
 from gateway.web.server import STOP_TIME_S
 from tests.support.process.gateway_process import ROOT
 
@@ -153,7 +154,13 @@ def test_the_unit_starts_what_there_is() -> None:
 
 
 def test_the_service_managers_wait_longer_than_a_stop_may_take() -> None:
-    longest_s = ServerConfig().stop.drain_time_ms / 1000 + STOP_PATIENCE_S + STOP_TIME_S + 2 * DISK_PATIENCE_S
+    longest_s = (
+        ServerConfig().stop.drain_time_ms / 1000
+        + STOP_PATIENCE_S
+        + STOP_TIME_S
+        + 2 * DISK_PATIENCE_S
+        + THREADS_PATIENCE_S
+    )
     limits = [r"TimeoutStopSec=(\d+)s\n", r"terminationGracePeriodSeconds: (\d+)\b", r"--stop-timeout (\d+)\b"]
     texts = [UNIT, ROOT / "examples/kubernetes/penstock.yaml", ROOT / "docs/how-to/containers.md"]
     for text, limit in zip(texts, limits, strict=True):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -57,6 +58,20 @@ def test_a_file_that_cannot_be_read(tmp_path: Path) -> None:
         load_config([path])
     assert str(caught.value) == f"{path}: cannot be read: No such file or directory"
     assert (caught.value.condition, caught.value.scope) == ("invalid-configuration", "process")
+
+
+def test_what_is_read_again_is_a_file(tmp_path: Path) -> None:
+    """A pipe has been read: it would now be a file without users and permissions, or never end."""
+    path = tmp_path / "fifo"
+    os.mkfifo(path)
+    with pytest.raises(ConfigError) as caught:
+        load_config([str(path)], is_again=True)
+    assert str(caught.value) == f"{path}: cannot be read: it is no file that can be read again"
+    path.unlink()
+    with pytest.raises(ConfigError, match="cannot be read: No such file or directory"):
+        load_config([str(path)], is_again=True)
+    path.write_text("data: here")
+    assert load_config([str(path)], is_again=True).data_directory == "here"
 
 
 def test_a_contradiction_is_reported_where_it_stands(tmp_path: Path) -> None:
