@@ -28,7 +28,7 @@ UNITS = 8  # of the C compiler: enough to share among processors, few enough to 
 # those, or mypyc cannot compile them (docs/how-to/compiled.md).
 ROOMS_BUT = {
     "engine": "assembly broker_options inspection",
-    "engine/values": "broker_stats destination errors options wildcard xid",
+    "engine/values": "broker_stats destination errors options sender_ids wildcard xid",
     "engine/ports": "",
     "engine/backlog": "",
     "engine/consumers": "permissions user_quota",
@@ -46,21 +46,22 @@ ROOMS_BUT = {
     "protocols/session": "",
     "protocols/stomp/codec": "frame_limits versions",
     "protocols/stomp/mapping": """
-        connect_options destination_header dialects error_frame nack_options reply_to schedule_headers subscribe_options
-        transformations
+        connect_options destination_header dialects error_frame nack_options reply_to schedule_headers sender_ids
+        subscribe_options transformations
     """,
     "protocols/stomp/session": "handshake settings subscribe_command",
     "protocols/amqp/v1_0/wire/frames": "frame_size layout",
     "protocols/amqp/v1_0/wire/messages": "",
     "protocols/amqp/v1_0/mapping": """
         addresses amqp_form contents jms_ids jms_types map_body message_keys outgoing_message property_types
-        selector_properties stomp_content stomp_form stomp_headers subscribe_options
+        selector_properties sender_ids stomp_content stomp_form stomp_headers subscribe_options
     """,
     "protocols/amqp/v1_0/endpoints": "attach attach_fields channels handshake settings states",
     "protocols/amqp/v1_0/endpoints/links": "",
     "protocols/openwire/wire": "commands identities layouts messages property_map",
     "protocols/openwire/mapping": """
-        contents destinations exceptions openwire_form outgoing_message selector_properties stomp_content stomp_form
+        contents destinations exceptions openwire_form outgoing_message selector_properties sender_ids stomp_content
+        stomp_form
     """,
     "protocols/openwire/connection": "introduction negotiation peers settings states",
     "protocols/openwire/session": "consumers requests temporaries",

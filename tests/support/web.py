@@ -112,7 +112,7 @@ class Knowing(LiveWhy):
     def producer(self, connection_id: int) -> Answer | None:
         return Answer(["connection 2: open"], {"reason": ""}) if connection_id == 2 else None
 
-    async def message(self, address: str, message_id: str) -> Answer:
+    async def message(self, address: str, message_id: str, before: int) -> Answer:
         if message_id != "ID:s-3":
             raise UnknownMessage(f"{message_id!r} is not of this store")
         return Answer(["message ID:s-3: sent"], {"events": []})

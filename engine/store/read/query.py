@@ -68,6 +68,13 @@ class StoreQuery:
         numbers = self._numbers(destination) if destination else None
         return self._page(self._places(key, bounds, numbers), bounds)
 
+    def indexed(self, key: str) -> Iterator[Record]:
+        """Yield the messages that have ``key`` according to the index, newest first, without a scan of the log."""
+        reader = self._reader
+        files = list_index(reader.directory, reader.store_id, is_held(reader.directory / "lock"), reader.end().offset)
+        for file in reversed(files):
+            yield from self._indexed(file, key, Bounds(), None)
+
     def by_destination(self, destination: str, bounds: Bounds) -> Page:
         """Return messages that were sent to ``destination``: a name, or a URI that also says the kind.
 

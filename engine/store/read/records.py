@@ -27,15 +27,18 @@ def no_message_at(offset: int) -> UnknownMessage:
 DIGITS_MOST: Final = 20  # of a log offset
 
 
+def is_own_id(message_id: str, store_id: str) -> bool:
+    """Return whether an id has the form of this store's ids."""
+    return message_id.removeprefix("ID:").partition("-")[:2] == (store_id, "-")
+
+
 def offset_of(message_id: str, store_id: str) -> int:
     """Return the log offset that an id of this store carries.  Raises: UnknownMessage."""
-    text = message_id.removeprefix("ID:")
-    store, dash, number = text.partition("-")
-    if not dash or store != store_id:
+    number = message_id.partition("-")[2]
+    if not is_own_id(message_id, store_id):
         raise UnknownMessage(
             f"{message_id[:200]!r} is not an id of this store, whose ids begin with ID:{store_id}-; "
-            "it may be the id that its sender gave it, by which nothing is found: 'store query' finds a message by its "
-            "correlation id, or by its destination and time"
+            "'why message' also finds a message by the id that its sender gave it"
         )
     if not (number.isascii() and number.isdigit() and len(number) < DIGITS_MOST):
         raise UnknownMessage(

@@ -5,10 +5,10 @@ from __future__ import annotations
 import argparse
 import json
 import time
-from dataclasses import asdict
 from typing import Any, Final
 from urllib.parse import quote
 
+from engine.store.read.found_message import NO_END
 from gateway.answers.log_readers import reader_line
 from gateway.cli.shared.http_client import DEFAULT_URL, HttpError, authorization_of, fetch
 from gateway.cli.shared.log_readers import readers_at, readers_in
@@ -32,7 +32,15 @@ def add_parser(subparsers: Subparsers) -> None:
         "id",
         metavar="ID",
         help="consumer_id or connection_id as in 'stat --json', a message's id in the store, as STOMP's message-id, or "
-        "the name of a stream or the place of an export, as in 'store readers'",
+        "the JMSMessageID that its sender gave it; the name of a stream or the place of an export, as in "
+        "'store readers'",
+    )
+    parser.add_argument(
+        "--before",
+        metavar="OFFSET",
+        type=int,
+        default=NO_END,
+        help="search for a sender's id below this log offset, where an earlier search ended",
     )
     parser.add_argument("--http", metavar="URL", default=DEFAULT_URL, help="HTTP listener (default: %(default)s)")
     parser.add_argument("--data", metavar="DIR", help="for a message or reader: look into this store instead")
@@ -80,6 +88,8 @@ def _reader(arguments: argparse.Namespace) -> dict[str, Any]:
 def _from_gateway(arguments: argparse.Namespace) -> dict[str, Any]:
     """Raises: CommandError."""
     path = f"/api/why/{arguments.what}/{quote(arguments.id, safe='')}"
+    if arguments.what == "message" and arguments.before != NO_END:
+        path += f"?before={arguments.before}"
     document = fetch(arguments.http, path, authorization_of(arguments.user))
     if "lines" not in document:
         raise HttpError(f"{arguments.http} does not answer as a Penstock gateway")
@@ -90,13 +100,11 @@ def _from_store(arguments: argparse.Namespace) -> dict[str, Any]:
     """Raises: StoreError, ConfigError."""
     from config.loader import load_config
     from config.matching import AddressMatcher
-    from engine.store.read.message_history import biography
     from engine.store.read.reader import StoreReader
-    from gateway.answers.why import message_lines
-    from gateway.web.management.why import policy_of
+    from gateway.answers.message_lives import lives_of
+    from gateway.web.management.why import lives_answer
 
     addresses = AddressMatcher(load_config(arguments.config).addresses)
-    life = biography(StoreReader(arguments.data), arguments.id)
-    policy, settings = policy_of(addresses, life)
-    lines = message_lines(life, None, policy, settings, int(time.time() * 1000))
-    return {"lines": lines, **asdict(life)}
+    found = lives_of(StoreReader(arguments.data), arguments.id, arguments.before)
+    answer = lives_answer(found, addresses, int(time.time() * 1000), lambda life: None)
+    return {"lines": answer.lines, **answer.facts}

@@ -19,21 +19,26 @@ class ThreadTurns:
         self._memory = memory
         self._order = TurnOrder()
 
-    async def done(self, address: str, compute: Callable[[], Result]) -> Result:
-        """Return what is computed when the turn has come."""
+    async def done(
+        self, address: str, compute: Callable[[], Result], leave: Callable[[], None] | None = None
+    ) -> Result:
+        """Return what is computed when the turn has come.  leave: as in ``to_the_end``."""
         async with self._order.turn(address):
             await self._memory.room()
-            return await to_the_end(compute)
+            return await to_the_end(compute, leave)
 
 
-async def to_the_end(compute: Callable[[], Result]) -> Result:
+async def to_the_end(compute: Callable[[], Result], leave: Callable[[], None] | None = None) -> Result:
     """Return what a thread computes.
 
+    leave: tells the thread that nobody waits for it any more.
     Nothing ends a thread, so who is cancelled waits for its end: otherwise its turn would be over before.
     """
     computing = asyncio.get_running_loop().run_in_executor(None, compute)
     try:
         return await asyncio.shield(computing)
     except asyncio.CancelledError:
+        if leave is not None:
+            leave()
         await asyncio.wait([computing])
         raise

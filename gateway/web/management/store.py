@@ -7,16 +7,17 @@ from collections.abc import Callable, Mapping
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
+from threading import Event
 from typing import Any
 
 from engine.store.read.backup import back_up
 from engine.store.read.log_readers import LogReader, log_readers
-from engine.store.read.message_history import Biography, biography
 from engine.store.read.reader import StoreReader
 from engine.store.recover.live_rebuild import LiveRebuild
 from engine.store.space.disk_usage import space_of
 from engine.store.space.retention_reasons import Keeping
 from gateway.answers.message_document import WHOLE_BYTES_MAX
+from gateway.answers.message_lives import Lives, lives_of
 from gateway.answers.served_files import Part, listing, read_part
 from gateway.answers.store_dump import dump_page
 from gateway.answers.store_tasks import StoreTasks
@@ -63,9 +64,12 @@ class LiveStore:
             address, lambda: json.dumps(dump_page(StoreReader(self._directory), asked)).encode()
         )
 
-    async def message(self, address: str, message_id: str) -> Biography:
+    async def lives(self, address: str, message_id: str, before: int) -> Lives:
         """Raises: StoreError."""
-        return await self._questions.done(address, lambda: biography(StoreReader(self._directory), message_id))
+        left = Event()
+        return await self._questions.done(
+            address, lambda: lives_of(StoreReader(self._directory), message_id, before, left.is_set), left.set
+        )
 
     async def readers(self, address: str) -> list[LogReader]:
         """Raises: StoreError; OSError."""

@@ -21,6 +21,7 @@ from engine.features.why import Whereabouts
 from engine.store.read.message_history import Biography, entry_of
 from engine.values.delivery import consumer_words
 from engine.values.destination import KINDS_BY_NAME, is_topic
+from gateway.answers.message_lives import Lives, search_lines
 from gateway.answers.why import consumer_lines, message_lines, producer_lines
 from gateway.web.management.store import LiveStore
 
@@ -55,13 +56,10 @@ class LiveWhy:
         view = self._why.producer(connection_id)
         return None if view is None else Answer(producer_lines(view), asdict(view))
 
-    async def message(self, address: str, message_id: str) -> Answer:
-        """Raises: StoreError."""
-        life = await self._store.message(address, message_id)
-        where = self._locate(life)
-        policy, settings = policy_of(self._destinations.addresses, life)
-        lines = message_lines(life, where, policy, settings, self._clock.wall_ms())
-        return Answer(lines, {**asdict(life), "where": None if where is None else asdict(where)})
+    async def message(self, address: str, message_id: str, before: int) -> Answer:
+        """before: as in ``lives_of``.  Raises: StoreError."""
+        found = await self._store.lives(address, message_id, before)
+        return lives_answer(found, self._destinations.addresses, self._clock.wall_ms(), self._locate)
 
     def explain_consumer(self, consumer_id: int) -> dict[str, Any] | None:
         """Return where each setting of a consumer comes from (config.reports.explain)."""
@@ -111,6 +109,21 @@ class LiveWhy:
         if branch is not None:
             return Whereabouts("prepared", held=str(branch.xid))
         return self._why.locate(queue, priority, queue_offset)
+
+
+def lives_answer(
+    found: Lives, addresses: AddressMatcher, now_ms: int, locate: Callable[[Biography], Whereabouts | None]
+) -> Answer:
+    """Describe messages; the newest one has the facts of the document, ``others`` those of the older ones."""
+    lines = [] if found.search is None else search_lines(found.search, len(found.lives))
+    facts: list[dict[str, Any]] = []
+    for life in found.lives:
+        where = locate(life)
+        policy, settings = policy_of(addresses, life)
+        lines += message_lines(life, where, policy, settings, now_ms)
+        facts.append({**asdict(life), "where": None if where is None else asdict(where)})
+    search = None if found.search is None else asdict(found.search)
+    return Answer(lines, {**facts[0], "search": search, "others": facts[1:]})
 
 
 def policy_of(addresses: AddressMatcher, life: Biography) -> tuple[RedeliveryPolicy, dict[str, Setting]]:

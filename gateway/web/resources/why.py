@@ -7,8 +7,10 @@ from typing import Final
 from aiohttp import web
 
 from engine.features.why import ConsumerView, ProducerView, Whereabouts
+from engine.store.read.found_message import NO_END
 from engine.store.read.message_history import Biography
 from engine.values.errors import PenstockError
+from gateway.answers.message_lives import Search
 from gateway.web.client_address import address_of
 from gateway.web.management.why import Answer, LiveWhy
 from gateway.web.routing.fields import Fields, Schema, Text, Whole
@@ -23,7 +25,9 @@ def _with_lines(of: type, **more: Schema) -> Schema:
 
 CONSUMER: Final = _with_lines(ConsumerView)
 PRODUCER: Final = _with_lines(ProducerView)
-MESSAGE: Final = _with_lines(Biography, where=or_null(schema_of(Whereabouts)))
+_WHERE: Final = or_null(schema_of(Whereabouts))
+_LIFE: Final = closed({**schema_of(Biography)["properties"], "where": _WHERE})
+MESSAGE: Final = _with_lines(Biography, where=_WHERE, search=or_null(schema_of(Search)), others=listed(_LIFE))
 _ORIGIN: Final = {"value": ANYTHING, "source": STRING}
 EXPLANATION: Final = members(
     what=STRING,
@@ -46,7 +50,15 @@ class WhyRoutes:
                 "/api/why/producer/{id}", self._producer, "whyProducer", PRODUCER, (Whole("id", "Of the connection."),)
             ),
             _route(
-                "/api/why/message/{id}", self._message, "whyMessage", MESSAGE, (Text("id", "JMSMessageID."),), READS
+                "/api/why/message/{id}",
+                self._message,
+                "whyMessage",
+                MESSAGE,
+                (
+                    Text("id", "JMSMessageID: the store's, or the one that its sender gave it."),
+                    Whole("before", "Search for a sender's id below this log offset.", default=None),
+                ),
+                READS,
             ),
             _route("/api/explain/consumer/{id}", self._explain_consumer, "explainConsumer", EXPLANATION, (consumer,)),
             _route(
@@ -71,7 +83,8 @@ class WhyRoutes:
 
     async def _message(self, request: web.Request, asked: Values) -> web.Response:
         try:
-            return _response(await self._source.message(address_of(request), asked["id"]), "")
+            before = NO_END if asked["before"] is None else asked["before"]
+            return _response(await self._source.message(address_of(request), asked["id"], before), "")
         except PenstockError as error:
             raise Problem(404, str(error), error.condition) from None
 

@@ -31,6 +31,8 @@ export async function messagesView(queue, searched = "{}") {
       "Search the log",
       (values) => go({ ...values, log: true }),
     ),
+    element("h3", {}, "History of a message"),
+    form([["id", "Message id, the store's or the sender's"]], "Show", ({ id }) => { location.hash = path("why", id); }),
   );
   return still(`Messages of ${queue}`, frame, [search.log ? await logPage(queue, search) : await waitingPage(queue, search)]);
 }

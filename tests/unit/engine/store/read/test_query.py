@@ -102,7 +102,7 @@ def test_by_id_is_the_message_itself(shop: Shop, tmp_path: Path) -> None:
     ("text", "expected"),
     [
         ("ID:ffffffff-0", "is not an id of this store"),
-        ("ID:host-35263-1795898157933-0:1:2:1:1", "it may be the id that its sender gave it"),
+        ("ID:host-35263-1795898157933-0:1:2:1:1", "'why message' also finds a message by the id"),
         ("ID:{store}-3-n2", "was not logged"),
         ("ID:{store}-99999999", "not in the store yet"),
         ("ID:{store}-0", "no message is"),

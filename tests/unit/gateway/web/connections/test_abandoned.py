@@ -65,10 +65,10 @@ class Remembering(Knowing):
         super().__init__()
         self._store = store
 
-    async def message(self, address: str, message_id: str) -> Answer:
+    async def message(self, address: str, message_id: str, before: int) -> Answer:
         with suppress(UnknownMessage):
-            await self._store.message(address, message_id)
-        return await super().message(address, message_id)
+            await self._store.lives(address, message_id, before)
+        return await super().message(address, message_id, before)
 
 
 class Client:

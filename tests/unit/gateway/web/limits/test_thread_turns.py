@@ -41,3 +41,18 @@ async def test_errors_reach_the_asker() -> None:
 
     with pytest.raises(OSError, match="no disk"):
         await ThreadTurns(RequestMemory()).done("a", fails)
+
+
+async def test_a_thread_hears_that_nobody_waits_for_it() -> None:
+    began, left = threading.Event(), threading.Event()
+
+    def search() -> bool:
+        began.set()
+        return left.wait(60)
+
+    asked = asyncio.create_task(ThreadTurns(RequestMemory()).done("a", search, left.set))
+    assert await asyncio.to_thread(began.wait, 60)
+    asked.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await asked
+    assert left.is_set()
