@@ -50,6 +50,7 @@ from protocols.openwire.wire.layouts import (
     Field,
 )
 from protocols.openwire.wire.modified_utf8 import STRING_BYTES_MAX, decode_text, encode_text
+from protocols.openwire.wire.octet_reader import OctetReader
 
 
 def decode(body: bytes, version: int = VERSION) -> Structure:
@@ -62,14 +63,13 @@ def decode(body: bytes, version: int = VERSION) -> Structure:
     return found
 
 
-class Reader:
+class Reader(OctetReader):
     """Reads fields one after the other, within bounds.  Every method raises FrameError."""
 
-    __slots__ = ("octets", "position", "version", "depth", "elements")
+    __slots__ = ("version", "depth", "elements")
 
     def __init__(self, octets: bytes, version: int) -> None:
-        self.octets = octets
-        self.position = 0
+        super().__init__(octets)
         self.version = version
         self.depth = 0
         self.elements = 0
@@ -110,14 +110,6 @@ class Reader:
         if kind == THROWABLE:
             return self._throwable()
         return self.take(8)
-
-    def take(self, count: int) -> bytes:
-        start = self.position
-        end = start + count
-        if count < 0 or end > len(self.octets):
-            raise FrameError(f"{count} octets are announced where {len(self.octets) - start} are left")
-        self.position = end
-        return self.octets[start:end]
 
     def octet(self) -> int:
         position = self.position
