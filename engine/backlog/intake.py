@@ -48,6 +48,22 @@ def intake_for(settings: AddressSettings) -> Intake | None:
     return Intake(settings)
 
 
-def without_marks(flags: int) -> int:
-    """Return the flags without those that its address gave to a message that now leaves it."""
-    return flags & _ADDRESS_FLAGS
+def moved(
+    message: Message, destination_id: int, annotations: bytes, expires_ms: int, added: int, dropped: int
+) -> Message:
+    """Return a message that leaves its address for another one, as it was before its address marked it.
+
+    added, dropped: flags.
+    """
+    return Message(
+        destination_id,
+        message.encoding,
+        (message.flags & _ADDRESS_FLAGS & ~dropped) | added,
+        message.jms_priority(),
+        message.tag_hash,
+        message.group_hash,
+        expires_ms,
+        annotations,
+        message.headers,
+        message.body,
+    )

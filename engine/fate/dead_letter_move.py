@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from engine.backlog.context import Context
-from engine.backlog.intake import without_marks
+from engine.backlog.intake import moved
 from engine.fate.failure_history import history_with
 from engine.fate.relocation import Relocation
 from engine.sources.observer import Observer
@@ -83,18 +83,9 @@ class DeadLetterMove:
 
     def _dead(self, message: Message, origin: Queue | Topic, target: Queue | Topic, lines: list[bytes]) -> Message:
         expiration_ms = origin.settings.dead_letters.expiration_ms
-        return Message(
-            target.destination_id,
-            message.encoding,
-            (without_marks(message.flags) | PERSISTENT | DEAD_LETTER) & ~PLAIN,
-            message.jms_priority(),
-            message.tag_hash,
-            message.group_hash,
-            later_ms(self.context.wall_ms, expiration_ms) if expiration_ms > 0 else 0,
-            b"".join(lines) + message.annotations,
-            message.headers,
-            message.body,
-        )
+        expires_ms = later_ms(self.context.wall_ms, expiration_ms) if expiration_ms > 0 else 0
+        annotations = b"".join(lines) + message.annotations
+        return moved(message, target.destination_id, annotations, expires_ms, PERSISTENT | DEAD_LETTER, PLAIN)
 
     def _unrouted(self, topic: Topic, message: Message, target: Queue | Topic) -> Message:
         lines = self._origin_lines(message, self.context.message_id(message), topic, None, NO_ROUTE_TEXT, 0)

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from engine.backlog.context import Context
-from engine.backlog.intake import without_marks
+from engine.backlog.intake import moved
 from engine.backlog.memory_budget import MESSAGE_OVERHEAD_BYTES
 from engine.clients.connections import Connections
 from engine.clients.consumer_registry import Subscribing
@@ -166,18 +166,7 @@ class Retry(QueueRun):
         kept = [(name, value) for name, value in added if not name.startswith(ADDED_PREFIXES)]
         lines = [annotation(RETRY_COUNT, str(count + 1)), annotation(RETRIED_ID, self.context.message_id(message))]
         lines += [annotation(name, value) for name, value in kept]
-        return Message(
-            target.destination_id,
-            message.encoding,
-            without_marks(message.flags) & ~DEAD_LETTER,
-            message.jms_priority(),
-            message.tag_hash,
-            message.group_hash,
-            0,
-            b"".join(lines),
-            message.headers,
-            message.body,
-        )
+        return moved(message, target.destination_id, b"".join(lines), 0, 0, DEAD_LETTER)
 
 
 @dataclass(slots=True, eq=False)

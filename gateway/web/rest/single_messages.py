@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from config.matching import QUEUE
-from engine.backlog.intake import without_marks
+from engine.backlog.intake import moved
 from engine.consumers.consumer import INDIVIDUAL
 from engine.open_transaction import Transaction, TransactionLimits
 from engine.selector.properties import PropertyReaders
@@ -133,18 +133,7 @@ def _selector(readers: PropertyReaders, message_id: str) -> str:
 
 def _copied(message: Message, target: Target) -> Message:
     """Return the message for another destination, no dead letter any more; the history of one stays readable."""
-    return Message(
-        target.destination_id,
-        message.encoding,
-        without_marks(message.flags) & ~DEAD_LETTER,
-        message.jms_priority(),
-        message.tag_hash,
-        message.group_hash,
-        message.expires_ms,
-        message.annotations,
-        message.headers,
-        message.body,
-    )
+    return moved(message, target.destination_id, message.annotations, message.expires_ms, 0, DEAD_LETTER)
 
 
 def _refused(target: Target, gate: int) -> NotNow:
