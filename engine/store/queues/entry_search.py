@@ -10,10 +10,11 @@ from typing import Final
 
 from engine.ports.store import StoreListener
 from engine.ports.workers import Job
-from engine.store.disk.files import describe, read_fully
+from engine.store.disk.files import describe
 from engine.store.format import layout
 from engine.store.log.open_files import OpenFiles
-from engine.store.queues.consume_queue_files import file_name, lane_directory
+from engine.store.queues.consume_queue_files import lane_directory
+from engine.store.queues.entry_span import read_entries
 from engine.store.state.consume_queue import ConsumeQueue
 from engine.values.errors import StoreError
 from engine.values.stored import SEEK_ENTRY, SEEK_LOG, LanePlace
@@ -76,13 +77,7 @@ class EntrySearch:
         if open_files is None:
             first, octets = next(block for block in reversed(self._blocks) if block[0] <= entry)
             return bytes(octets[(entry - first) * ENTRY_BYTES : (entry - first + count) * ENTRY_BYTES])
-        in_file = entry % layout.ENTRIES_PER_FILE
-        count = min(count, layout.ENTRIES_PER_FILE - in_file)
-        path = f"{self._directory}/{file_name(entry - in_file)}"
-        octets_read = read_fully(open_files.get(path, 0), count * ENTRY_BYTES, in_file * ENTRY_BYTES)
-        if len(octets_read) < count * ENTRY_BYTES:
-            raise StoreError(f"{path}: entry {entry + len(octets_read) // ENTRY_BYTES} is missing")
-        return octets_read
+        return read_entries(open_files, self._directory, entry, count)
 
 
 class SeekJob(Job):

@@ -21,6 +21,17 @@ from engine.values.stored import NEVER_MS, Entry, EntryColumns, expired_entries
 ENTRY_BYTES: Final = layout.ENTRY_BYTES
 
 
+def read_entries(open_files: OpenFiles, directory: str, entry: int, count: int) -> bytes:
+    """Return up to ``count`` entries from ``entry`` on, of one file.  Raises: OSError, StoreCorrupt."""
+    in_file = entry % layout.ENTRIES_PER_FILE
+    count = min(count, layout.ENTRIES_PER_FILE - in_file)
+    path = f"{directory}/{file_name(entry - in_file)}"
+    octets = read_fully(open_files.get(path, 0), count * ENTRY_BYTES, in_file * ENTRY_BYTES)
+    if len(octets) < count * ENTRY_BYTES:
+        raise StoreCorrupt(f"{path}: entry {entry + len(octets) // ENTRY_BYTES} is missing")
+    return octets
+
+
 class EntrySpan:
     """Entries ``first`` to ``end`` (excluded) of ``lane`` at the time of creation.
 
@@ -53,14 +64,9 @@ class EntrySpan:
         file_end = min(self.end, self._memory_first)
         directory = lane_directory(self._root, self.destination_id, self.priority)
         while entry < file_end:
-            in_file = entry % layout.ENTRIES_PER_FILE
-            count = min(file_end - entry, layout.ENTRIES_PER_FILE - in_file)
-            path = f"{directory}/{file_name(entry - in_file)}"
-            octets = read_fully(open_files.get(path, 0), count * ENTRY_BYTES, in_file * ENTRY_BYTES)
-            if len(octets) < count * ENTRY_BYTES:
-                raise StoreCorrupt(f"{path}: entry {entry + len(octets) // ENTRY_BYTES} is missing")
+            octets = read_entries(open_files, directory, entry, file_end - entry)
             parts.append(octets)
-            entry += count
+            entry += len(octets) // ENTRY_BYTES
         parts.append(self._memory)
         return b"".join(parts)
 
