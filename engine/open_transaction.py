@@ -26,6 +26,11 @@ class TransactionLimits:
     action_count: int = 10_000
     size_bytes: int = 64 * 1024 * 1024
 
+    def check_open(self, count: int) -> None:
+        """Raises: TransactionError if a connection with ``count`` open transactions may begin no other."""
+        if count >= self.open_count:
+            raise TransactionError(f"{self.open_count} transactions are open on this connection, which is the limit")
+
 
 class Transaction:
     """Sends, acknowledgements and refusals of one client, in order.

@@ -84,9 +84,7 @@ class Transactions:
         number = number_of(name)
         if number in self.open:
             return  # a client that reconnects begins again
-        most = self.limits.open_count
-        if len(self.open) >= most:
-            raise TransactionError(f"{most} transactions are open on this connection, which is the limit")
+        self.limits.check_open(len(self.open))
         self.open[number] = OpenTransaction(Transaction(self.client, str(number), self.limits))
         self.client.is_holding = True
 

@@ -30,9 +30,7 @@ class Transactions:
         name = _name_in(frame)
         if name in self.open:
             raise TransactionError(f"transaction {name[:200]!r} is open already")
-        most = self.limits.open_count
-        if len(self.open) >= most:
-            raise TransactionError(f"{most} transactions are open on this connection, which is the limit")
+        self.limits.check_open(len(self.open))
         self.open[name] = Transaction(self.client, name, self.limits)
         self.client.is_holding = True
 

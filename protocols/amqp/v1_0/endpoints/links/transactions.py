@@ -73,8 +73,7 @@ class Transactions:
     def declare(self, owner: TargetLink) -> bytes:
         """Raises: TransactionError."""
         limits = self.connection.settings.transaction_limits
-        if len(self.open) + len(self.waiting) >= limits.open_count:
-            raise TransactionError(f"{limits.open_count} transactions are open on this connection, which is the limit")
+        limits.check_open(len(self.open) + len(self.waiting))
         name = self._next.to_bytes(8, "big")
         self._next += 1
         self.open[name] = OpenTransaction(Transaction(self.connection, name.hex(), limits), owner)
