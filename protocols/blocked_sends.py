@@ -84,6 +84,12 @@ class BlockedSends(Generic[Waiting]):
         self.addresses = set()
         return waiting
 
+    def drop(self) -> None:
+        """The connection leaves: report what waited, and forget it."""
+        if self.waiting:
+            self.connection.socket.frames_dropped(len(self.waiting))
+        self.take_all()
+
     def late_for(self, uri: str) -> Waiting | None:
         """Return the first that waits for an address, or the first of all; None if nothing waits."""
         waiting = self.waiting

@@ -8,11 +8,13 @@ from typing import Generic
 from mypy_extensions import mypyc_attr
 
 from engine.api import EngineApi
-from engine.values.errors import PenstockError
-from protocols.blocked_sends import BlockedSends, Waiting
+from engine.values.errors import EngineError, PenstockError
+from protocols.blocked_sends import Waiting
 from protocols.connection import holding_words
 from protocols.peer_socket import PeerSocket
 from protocols.peer_times import NO_FRAME, TICK_ENDING_MS, PeerTimes
+from protocols.session.blocked_frames import BlockedFrames
+from protocols.session.frame_source import FrameSource
 from protocols.session.lifecycle import SessionLifecycle, SessionLimits
 from protocols.session.states import (
     AUTHENTICATING,
@@ -25,14 +27,17 @@ from protocols.session.states import (
     RESUME,
     is_open,
 )
+from protocols.session.turn_confirmations import TurnConfirmations
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
 class ClientSession(SessionLifecycle, Generic[Waiting]):
-    """times: of the peer.  blocked: what waits at gates."""
+    """times: of the peer.  source: its octets.  confirmations: the protocol's own.  blocked: what waits at gates."""
 
     __deletable__ = ("blocked",)
-    __slots__ = ("times", "blocked")
+    __slots__ = ("times", "source", "confirmations", "blocked")
+
+    confirmations: TurnConfirmations  # the protocol makes them, from the outbox
 
     def __init__(
         self,
@@ -42,12 +47,22 @@ class ClientSession(SessionLifecycle, Generic[Waiting]):
         transitions: dict[tuple[int, int], int],
         state: int,
         times: PeerTimes,
+        source: FrameSource,
     ) -> None:
         super().__init__(engine, socket, limits, transitions, state, times.opened_ms)
         self.times = times
-        self.blocked: BlockedSends[Waiting] = BlockedSends(self, limits.block)
+        self.source = source
+        self.blocked: BlockedFrames[Waiting] = BlockedFrames(self, limits.block)
 
     # -- input
+
+    def receive_data(self, octets: bytes, now_ms: int) -> None:
+        self.now_ms = now_ms
+        self.times.received_ms = now_ms
+        if self.state < DISCONNECTING:
+            self.source.receive_data(octets)
+            self.share.begin()
+            self.read_frames()
 
     def pause_reading(self) -> None:
         if self.state == OPEN:
@@ -84,6 +99,37 @@ class ClientSession(SessionLifecycle, Generic[Waiting]):
 
     # -- output
 
+    def end_turn(self, offset: int, confirmed_offset: int) -> bytes:
+        confirmations = self.confirmations
+        if (confirmations.has_logged or confirmations.parts or confirmations.earlier) and not self.is_refusing:
+            confirmations.end_turn(offset, confirmed_offset)
+        if confirmations.owed and not self.is_awaiting:
+            self.store_events.await_confirmation(self)
+        if self.outbox.settled_bytes:
+            self.outbox.settled_bytes = 0  # from here on the socket counts it
+            self.is_holding = True
+        if self.is_ending or self.is_holding:
+            if self.is_ending:
+                words = self.ending.take_words(self.now_ms, bool(confirmations.owed) or self.is_refusing)
+                if words:
+                    self.outbox.parts.append(words)
+            else:
+                self.count_held()
+        octets = self.outbox.take()
+        if octets:
+            self.times.sent_ms = self.now_ms
+        return octets
+
+    def is_owing(self) -> bool:
+        return not self.confirmations.is_idle()
+
+    def release_owed(self, offset: int) -> bool:
+        return self.confirmations.release(offset)
+
+    def drop_output(self) -> None:
+        super().drop_output()
+        self.confirmations.drop()
+
     def output_written(self, is_paused: bool) -> None:
         if is_paused:
             self.hold_output()
@@ -98,6 +144,13 @@ class ClientSession(SessionLifecycle, Generic[Waiting]):
 
     def hold_output(self) -> None:
         self.is_output_full = True
+
+    def charge_form(self, count: int) -> None:
+        """Count the steps of a conversion; if the turn has none left, the rest follows in the next one."""
+        steps = self.engine.steps
+        steps.left -= count
+        if steps.left <= 0:
+            self.is_output_full = True
 
     # -- what waits at a gate
 
@@ -124,7 +177,19 @@ class ClientSession(SessionLifecycle, Generic[Waiting]):
             self.read_frames()
         self.outbox.touch()
 
+    def refuse_waiting(self, uri: str, error: EngineError) -> None:
+        late = self.blocked.late_for(uri)
+        self.refuse_late(late, error)
+        if late is not None and self.state < LEAVING:
+            self.take_blocked([one for one in self.blocked.take_all() if one is not late])
+
     # -- what it holds
+
+    def held(self) -> tuple[int, int, int]:
+        """Return the octets of frames under way, of transactions, and of what waits at a gate."""
+        # A WebSocket is here until its first message shows the protocol.
+        under_way = self.source.buffered_bytes() + self.socket.gathered_bytes()
+        return under_way, self.transaction_bytes(), self.blocked.size_bytes
 
     def count_held(self) -> None:
         held_bytes = sum(self.held()) + self.outbox.settled_bytes
@@ -134,6 +199,7 @@ class ClientSession(SessionLifecycle, Generic[Waiting]):
 
     def dissolve(self) -> None:
         super().dissolve()
+        self.confirmations.forget()
         del self.blocked
 
     def held_words(self) -> str:
@@ -160,8 +226,12 @@ class ClientSession(SessionLifecycle, Generic[Waiting]):
         """Answer a frame that has waited."""
 
     @abstractmethod
-    def held(self) -> tuple[int, int, int]:
-        """Return the octets of frames under way, of transactions, and of what waits at a gate."""
+    def refuse_late(self, late: Waiting | None, error: EngineError) -> None:
+        """Answer a frame that has waited too long, and undo what was to follow; None: nothing waits any more."""
+
+    @abstractmethod
+    def transaction_bytes(self) -> int:
+        """Return the memory of the open transactions."""
 
     @abstractmethod
     def has_transactions(self) -> bool:

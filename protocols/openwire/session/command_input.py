@@ -80,10 +80,11 @@ class CommandInput(MessageOutput):
     )
 
     def __init__(self, engine: EngineApi, socket: PeerSocket, settings: OpenWireSettings, now_ms: int) -> None:
-        super().__init__(engine, socket, settings, now_ms)
+        decoder = FrameDecoder(min(INFO_BYTES_MAX, settings.frame_bytes), COMMAND_BYTES_MAX)
+        super().__init__(engine, socket, settings, decoder, now_ms)
         terms = self.terms
-        self.decoder = FrameDecoder(min(INFO_BYTES_MAX, settings.frame_bytes), COMMAND_BYTES_MAX)
-        self.responses = Responses(engine, self.outbox.parts, VERSION)
+        self.decoder = decoder
+        self.confirmations = self.responses = Responses(engine, self.outbox.parts, VERSION)
         self.transactions = Transactions(engine, self, settings.transaction_limits)
         advisories = AdvisoryOutput(engine, self, terms, f"ID:{self.store_id}")
         self.temporaries = Temporaries(engine, self, settings.peers, settings.connection_ids, advisories, self.watching)
@@ -270,10 +271,8 @@ class CommandInput(MessageOutput):
         return encode(commands.ConnectionError(exception=late), self.terms.version)
 
     def let_go(self, is_lost: bool) -> None:
-        if self.blocked.waiting:
-            self.socket.frames_dropped(len(self.blocked.waiting))
+        self.blocked.drop()
         self.transactions.abort_all()
-        self.blocked.take_all()
         self.producers.remove_all()
         self.engine.disconnect(self, is_lost)
         self.temporaries.clear()

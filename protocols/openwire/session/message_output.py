@@ -32,6 +32,7 @@ from protocols.openwire.wire.writer import encode
 from protocols.outbox import DELIVERY_OVERHEAD_BYTES
 from protocols.peer_socket import PeerSocket
 from protocols.session.client_session import ClientSession
+from protocols.session.frame_source import FrameSource
 from protocols.session.states import NEGOTIATING
 
 # Steps of a turn for a message that is converted.
@@ -50,10 +51,12 @@ class MessageOutput(ClientSession[BlockedMessage]):
 
     __slots__ = ("settings", "terms", "store_id", "hand_overs", "watching")
 
-    def __init__(self, engine: EngineApi, socket: PeerSocket, settings: OpenWireSettings, now_ms: int) -> None:
+    def __init__(
+        self, engine: EngineApi, socket: PeerSocket, settings: OpenWireSettings, source: FrameSource, now_ms: int
+    ) -> None:
         terms = Terms()
         times = Inactivity(settings, terms, now_ms)
-        super().__init__(engine, socket, settings.session_limits, TRANSITIONS, NEGOTIATING, times)
+        super().__init__(engine, socket, settings.session_limits, TRANSITIONS, NEGOTIATING, times, source)
         self.settings = settings
         self.terms = terms
         self.store_id = engine.store.store_id()
@@ -128,7 +131,7 @@ class MessageOutput(ClientSession[BlockedMessage]):
             if message.encoding not in (OPENWIRE, STOMP):
                 form, taken = converter.stomp_form(message)
                 steps += READ_TIMES * taken
-            self._charge(steps + len(form.headers) // 16 + ITEM_STEPS * items_in(form))
+            self.charge_form(steps + len(form.headers) // 16 + ITEM_STEPS * items_in(form))
             return outgoing_form(message, form, converter, destination, self.store_id, own_id)
         except DATA_FAULTS as error:
             self.socket.conversion_failed(f"{own_id} is sent unconverted: {type(error).__name__}: {error}")
@@ -136,13 +139,6 @@ class MessageOutput(ClientSession[BlockedMessage]):
             return message.headers, message.body
         raw = raw_form(message, destination, self.store_id, own_id)
         return raw.headers, raw.body
-
-    def _charge(self, count: int) -> None:
-        """Count the steps of a conversion; if the turn has none left, the rest follows in the next one."""
-        steps = self.engine.steps
-        steps.left -= count
-        if steps.left <= 0:
-            self.is_output_full = True
 
 
 def _open_consumer(consumer: Consumer) -> OpenConsumer:

@@ -15,6 +15,7 @@ from engine.values.errors import EngineError
 from protocols.errors import TimedOut
 from protocols.openwire.session.command_input import CommandInput
 from protocols.openwire.session.open_consumer import OpenConsumer
+from protocols.openwire.session.send_message import BlockedMessage
 from protocols.openwire.wire.commands import ConnectionControl, ConsumerControl, KeepAliveInfo
 from protocols.openwire.wire.commands import ConnectionError as ConnectionErrorCommand
 from protocols.openwire.wire.identities import Throwable
@@ -36,36 +37,10 @@ class OpenWireSession(CommandInput):
 
     # -- the gateway's side
 
-    def receive_data(self, octets: bytes, now_ms: int) -> None:
-        self.now_ms = now_ms
-        self.times.received_ms = now_ms
-        if self.state < LEAVING:
-            self.decoder.receive_data(octets)
-            self.share.begin()
-            self.read_frames()
-
     def end_turn(self, offset: int, confirmed_offset: int) -> bytes:
-        outbox = self.outbox
-        responses = self.responses
         if self.pulls.waiting and self.pulls.is_due(self.now_ms):
             self.pulls.finish(self.now_ms)
-        if (responses.has_logged or responses.parts) and not self.is_refusing:
-            responses.end_turn(offset, confirmed_offset)
-        if responses.owed and not self.is_awaiting:
-            self.store_events.await_confirmation(self)
-        if self.is_ending:
-            words = self.ending.take_words(self.now_ms, bool(responses.owed) or self.is_refusing)
-            if words:
-                outbox.parts.append(words)
-        elif self.is_holding:
-            self.count_held()
-        octets = outbox.take()
-        if octets:
-            self.times.sent_ms = self.now_ms
-        return octets
-
-    def is_owing(self) -> bool:
-        return not self.responses.is_idle()
+        return super().end_turn(offset, confirmed_offset)
 
     def tick(self, now_ms: int) -> int:
         next_ms = super().tick(now_ms)
@@ -90,13 +65,8 @@ class OpenWireSession(CommandInput):
         exception = Throwable(f"{self.terms.package}.JMSException", text)
         return encode(ConnectionErrorCommand(exception=exception), self.terms.version)
 
-    def drop_output(self) -> None:
-        super().drop_output()
-        self.responses.drop()
-
     def dissolve(self) -> None:
         super().dissolve()
-        self.responses.forget()
         del self.transactions, self.temporaries, self.receivers, self.producers
         del self.send, self.acknowledgements, self.requests
 
@@ -110,16 +80,9 @@ class OpenWireSession(CommandInput):
 
     # -- the engine's side
 
-    def release_owed(self, offset: int) -> bool:
-        return self.responses.release(offset)
-
-    def refuse_waiting(self, uri: str, error: EngineError) -> None:
-        late = self.blocked.late_for(uri)
-        if late is None:
-            return
-        self.answer(self.send.give_up(late, error), late.info.command_id, late.info.response_required)
-        if self.state < LEAVING:
-            self.take_blocked([one for one in self.blocked.take_all() if one is not late])
+    def refuse_late(self, late: BlockedMessage | None, error: EngineError) -> None:
+        if late is not None:
+            self.answer(self.send.give_up(late, error), late.info.command_id, late.info.response_required)
 
     def end_consumer(self, consumer: Consumer, error: EngineError) -> bool:
         found = consumer.adapter
@@ -158,9 +121,8 @@ class OpenWireSession(CommandInput):
 
     # -- the steps
 
-    def held(self) -> tuple[int, int, int]:
-        under_way = self.decoder.buffered_bytes() + self.socket.gathered_bytes()
-        return under_way, self.transactions.size_bytes(), self.blocked.size_bytes
+    def transaction_bytes(self) -> int:
+        return self.transactions.size_bytes()
 
     def has_transactions(self) -> bool:
         return self.transactions.is_any()

@@ -17,9 +17,8 @@ from engine.values import gates
 from engine.values.errors import EngineError, PenstockError, TransactionError
 from engine.values.message import Message
 from engine.values.xid import Xid
-from protocols.blocked_sends import BlockedSend, BlockedSends, addresses_of, kept_bytes
+from protocols.blocked_sends import BlockedSend, addresses_of, kept_bytes
 from protocols.connection import ProtocolConnection
-from protocols.errors import ParkedTooMuch
 from protocols.input_share import COMMITTED_STEPS
 from protocols.openwire.connection.introduction import Introduction
 from protocols.openwire.connection.negotiation import Terms
@@ -39,6 +38,7 @@ from protocols.openwire.wire.commands import RemoveInfo, TransactionInfo
 from protocols.openwire.wire.identities import Destination as WireDestination
 from protocols.openwire.wire.identities import XaTransactionId
 from protocols.openwire.wire.property_map import Tally
+from protocols.session.blocked_frames import BlockedFrames, addresses_sent_to
 
 COPY_STEPS: Final = 7  # of a turn, for one of several destinations of a message
 ASKING_STEPS: Final = 6  # for a property that is decoded, and written again, for a schedule or a duplicate id
@@ -82,7 +82,7 @@ class SendMessage:
     client: ProtocolConnection
     terms: Terms
     introduction: Introduction
-    blocked: BlockedSends[BlockedMessage]
+    blocked: BlockedFrames[BlockedMessage]
     transactions: Transactions
     producers: Producers
     responses: Responses
@@ -256,9 +256,9 @@ class SendMessage:
         gate: int,
     ) -> None:
         """Let a commit or, without ``committing``, a PREPARE wait.  Raises: ParkedTooMuch."""
-        addresses = addresses_of(behind) + [sent_to.uri() for sent_to, _ in transaction.sends]
         size_bytes = OVERHEAD_BYTES + transaction.memory_bytes()
-        self._wait(BlockedMessage(info, behind, None, committing, addresses, size_bytes), behind, gate)
+        one = BlockedMessage(info, behind, None, committing, addresses_sent_to(transaction, behind), size_bytes)
+        self.blocked.wait(one, behind, gate)
 
     def answer_prepare(self, info: TransactionInfo, has_work: bool) -> None:
         self.responses.has_logged = True
@@ -313,12 +313,4 @@ class SendMessage:
     ) -> None:
         to = shut if destination is None else destination
         size_bytes = OVERHEAD_BYTES + message.size + kept_bytes(to)
-        self._wait(BlockedMessage(info, to, message, None, addresses_of(to), size_bytes), shut, gate)
-
-    def _wait(self, one: BlockedMessage, destination: Destination, gate: int) -> None:
-        blocked = self.blocked
-        if not blocked.park(one, destination, gate):
-            raise ParkedTooMuch(
-                f"{blocked.size_bytes + one.size_bytes} octets of messages wait for {destination.uri()}, which accepts "
-                f"nothing now; the limit for a connection that also receives is {blocked.limit.most_bytes}"
-            )
+        self.blocked.wait(BlockedMessage(info, to, message, None, addresses_of(to), size_bytes), shut, gate)

@@ -11,6 +11,7 @@ from typing import Final
 from protocols.errors import FrameError, FrameTooLarge
 from protocols.openwire.errors import MessageTooLarge
 from protocols.openwire.wire.messages import MESSAGE_CLASSES
+from protocols.session.frame_source import FrameSource
 
 SIZE: Final = 4
 SKIPPED_MAX: Final = 1024 * 1024 * 1024  # octets of a message that is too large and skipped
@@ -19,7 +20,7 @@ COMMAND_BYTES_MAX: Final = 512 * 1024  # of a command that is no message; six st
 GATHERED_FROM: Final = 64 * 1024  # octets of a frame whose parts are not copied again with each read
 
 
-class FrameDecoder:
+class FrameDecoder(FrameSource):
     """frame_max: octets of a frame without its size.  command_max: of one that is no message."""
 
     __slots__ = ("frame_max", "command_max", "_buffer", "_at", "_number", "_gathered", "_missing", "_skipped")
@@ -86,7 +87,6 @@ class FrameDecoder:
         return self._number if self._skipped or self.buffered_bytes() else 0
 
     def drop(self) -> None:
-        """Forget what is buffered."""
         self._buffer = b""
         self._at = 0
         self._gathered = None

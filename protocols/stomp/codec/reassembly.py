@@ -16,6 +16,7 @@ from typing import Final
 
 from protocols.errors import FrameError, FrameTooLarge
 from protocols.peer_times import NO_FRAME
+from protocols.session.frame_source import FrameSource
 from protocols.stomp.codec.frame_limits import FrameLimits
 from protocols.stomp.codec.frames import BODIED, SEND, Frame, Head
 from protocols.stomp.codec.head_parser import HeadParser
@@ -33,7 +34,7 @@ FILLER: Final = b"\n\r\0"  # between frames; a CR also alone, as stomp-php skips
 FILLERS: Final = re.compile(b"[" + FILLER + b"]+")  # a peer may send megabytes of them, and no frame
 
 
-class Reassembly:
+class Reassembly(FrameSource):
     """Frames out of one connection's octets, in whatever pieces they come.  Either end of the wire.
 
     Call ``next_frame_slow`` until it returns None after each ``receive_data``.  The session sets ``version`` when the
@@ -105,7 +106,6 @@ class Reassembly:
         self._forget()
 
     def receive_data(self, octets: bytes) -> None:
-        """Take one read's octets, to be handed out by ``next_frame``."""
         if self.is_drained:
             self.is_drained = False
             self._buffer = octets
@@ -123,7 +123,6 @@ class Reassembly:
         return self.begun_count if _HEAD <= self._state <= _OPEN_BODY else NO_FRAME
 
     def buffered_bytes(self) -> int:
-        """Return how many octets are held that are not yet a frame."""
         waiting = sum(len(octets) for octets in self._waiting)
         return len(self._partial_head.octets) + self._partial_body.size + len(self._buffer) - self._position + waiting
 
@@ -157,7 +156,6 @@ class Reassembly:
             raise
 
     def drop(self) -> None:
-        """Forget all octets that are no frame yet."""
         self._buffer = b""
         self._position = 0
         self._waiting.clear()

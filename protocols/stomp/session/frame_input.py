@@ -68,11 +68,12 @@ class FrameInput(MessageOutput):
 
     def __init__(self, engine: EngineApi, socket: PeerSocket, settings: SessionSettings, now_ms: int) -> None:
         handshake = Handshake(socket, settings)
-        super().__init__(engine, socket, settings, HeartBeat(settings, handshake.terms, now_ms))
         dialect = settings.dialect
+        decoder = Decoder(settings.frame_limits.before_login(), dialect.is_lenient)
+        super().__init__(engine, socket, settings, HeartBeat(settings, handshake.terms, now_ms), decoder)
         self.settings = settings
-        self.decoder = Decoder(settings.frame_limits.before_login(), dialect.is_lenient)
-        self.receipts = Receipts(engine, self.outbox.parts)
+        self.decoder = decoder
+        self.confirmations = self.receipts = Receipts(engine, self.outbox.parts)
         self.unsettled = Unsettled(self.by_ack, self.context.readers)
         self.transactions = Transactions(self, settings.transaction_limits)
         self.handshake = handshake
@@ -247,11 +248,9 @@ class FrameInput(MessageOutput):
         return TimedOut(f"the end of this connection waited {self.settings.disconnect_time_ms} ms for {waited_for}")
 
     def let_go(self, is_lost: bool) -> None:
-        if self.blocked.waiting:
-            self.socket.frames_dropped(len(self.blocked.waiting))
+        self.blocked.drop()
         self.ack.settle_accepted()
         self.transactions.abort_all(self.engine)
-        self.blocked.take_all()
         self.engine.disconnect(self, is_lost)
         self.unsettled.clear()
         self.decoder.drop()

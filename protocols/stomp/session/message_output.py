@@ -19,6 +19,7 @@ from protocols.outbox import DELIVERY_OVERHEAD_BYTES
 from protocols.peer_socket import PeerSocket
 from protocols.peer_times import PeerTimes
 from protocols.session.client_session import ClientSession
+from protocols.session.frame_source import FrameSource
 from protocols.session.states import CONNECTING
 from protocols.stomp.codec.escapes import escape
 from protocols.stomp.codec.versions import VERSION_1_0, VERSION_1_2
@@ -45,8 +46,10 @@ class MessageOutput(ClientSession[BlockedFrame]):
     __deletable__ = ("resolver",)
     __slots__ = ("version", "by_ack", "next_ack", "id_prefix", "serial_prefix", "resolver", "converter")
 
-    def __init__(self, engine: EngineApi, socket: PeerSocket, settings: SessionSettings, times: PeerTimes) -> None:
-        super().__init__(engine, socket, settings.session_limits, TRANSITIONS, CONNECTING, times)
+    def __init__(
+        self, engine: EngineApi, socket: PeerSocket, settings: SessionSettings, times: PeerTimes, source: FrameSource
+    ) -> None:
+        super().__init__(engine, socket, settings.session_limits, TRANSITIONS, CONNECTING, times, source)
         self.version = VERSION_1_0
         self.by_ack: dict[bytes, Delivery] = {}
         self.next_ack = 1
@@ -175,7 +178,7 @@ class MessageOutput(ClientSession[BlockedFrame]):
                 before = written
                 written = transformed(before, message, subscription.form, self.converter)
                 if written is not before:
-                    self._charge(MAP_STEPS + item_count(before.body) + item_count(written.body))
+                    self.charge_form(MAP_STEPS + item_count(before.body) + item_count(written.body))
             return with_own_reply_to(written, aliases) if aliases else written
         except DATA_FAULTS as error:
             self._warn_unconverted(message, error)
@@ -191,15 +194,8 @@ class MessageOutput(ClientSession[BlockedFrame]):
         except DATA_FAULTS as error:
             self._warn_unconverted(message, error)
             return converter.raw_form(message)
-        self._charge(steps)
+        self.charge_form(steps)
         return form
-
-    def _charge(self, count: int) -> None:
-        """Count the steps of a conversion; if the turn has none left, the rest follows in the next one."""
-        steps = self.engine.steps
-        steps.left -= count
-        if steps.left <= 0:
-            self.is_output_full = True
 
     def _warn_unconverted(self, message: Message, error: Exception) -> None:
         name = self.context.message_id(message)

@@ -13,10 +13,10 @@ from engine.values import gates
 from engine.values.errors import EngineError
 from engine.values.message import STOMP as STOMP_ENCODING
 from engine.values.message import Message
-from protocols.blocked_sends import BlockedSend, BlockedSends, addresses_of
+from protocols.blocked_sends import BlockedSend, addresses_of
 from protocols.connection import ProtocolConnection
-from protocols.errors import ParkedTooMuch
 from protocols.input_share import COMMITTED_STEPS
+from protocols.session.blocked_frames import BlockedFrames, addresses_sent_to
 from protocols.stomp.codec.frames import Frame
 from protocols.stomp.mapping.destination_resolver import DestinationResolver
 from protocols.stomp.mapping.schedule_headers import CRON
@@ -59,7 +59,7 @@ class SendCommand:
     client: ProtocolConnection
     settings: SessionSettings
     resolver: DestinationResolver
-    blocked: BlockedSends[BlockedFrame]
+    blocked: BlockedFrames[BlockedFrame]
     transactions: Transactions
     unsettled: Unsettled
     receipts: Receipts
@@ -124,17 +124,14 @@ class SendCommand:
         """Take a COMMIT.  Raises: InvalidHeader, EngineError, ParkedTooMuch."""
         transaction = self.transactions.take(frame)
         try:
-            gate, destination = self.engine.commit_refusal(transaction, self.blocked.addresses)
+            gate, behind = self.engine.commit_refusal(transaction, self.blocked.addresses)
         except EngineError:
             self.engine.abort(transaction)
             raise
-        if destination is not None:
+        if behind is not None:
             self.transactions.committing[frame] = transaction
-            addresses_sent_to = [sent_to.uri() for sent_to, _ in transaction.sends]
             size_bytes = frame_bytes(frame) + transaction.memory_bytes()
-            self._park(
-                BlockedFrame(frame, addresses_of(destination) + addresses_sent_to, size_bytes), destination, gate
-            )
+            self.blocked.wait(BlockedFrame(frame, addresses_sent_to(transaction, behind), size_bytes), behind, gate)
             return
         self.client.share.charge(COMMITTED_STEPS * transaction.action_count)
         self.unsettled.forget(transaction.enlisted())
@@ -154,13 +151,4 @@ class SendCommand:
     def _park_send(self, frame: Frame, destination: Destination, gate: int, shut: Destination | None = None) -> None:
         """Let a SEND wait at the gate of ``shut``, the part of ``destination`` that it is about, None for any."""
         one = BlockedFrame(frame.kept(), addresses_of(destination), frame_bytes(frame))
-        self._park(one, destination if shut is None else shut, gate)
-
-    def _park(self, one: BlockedFrame, destination: Destination, gate: int) -> None:
-        """Let a frame wait for its gate.  Raises: ParkedTooMuch."""
-        blocked = self.blocked
-        if not blocked.park(one, destination, gate):
-            raise ParkedTooMuch(
-                f"{blocked.size_bytes + one.size_bytes} octets of messages wait for {destination.uri()}, which accepts "
-                f"nothing now; the limit for a connection that also receives is {blocked.limit.most_bytes}"
-            )
+        self.blocked.wait(one, destination if shut is None else shut, gate)

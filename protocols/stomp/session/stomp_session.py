@@ -17,6 +17,7 @@ from protocols.session.states import DISCONNECTING, LEAVING, is_open
 from protocols.stomp.codec import frames
 from protocols.stomp.codec.encoder import encode
 from protocols.stomp.session.frame_input import FrameInput
+from protocols.stomp.session.send_command import BlockedFrame
 
 SUBSCRIPTION_BYTES: Final = 1_792  # memory of a subscription's objects, measured
 
@@ -28,38 +29,6 @@ class StompSession(FrameInput):
     __slots__ = ()
 
     # -- the gateway's side
-
-    def receive_data(self, octets: bytes, now_ms: int) -> None:
-        self.now_ms = now_ms
-        self.times.received_ms = now_ms
-        if self.state < DISCONNECTING:
-            self.decoder.receive_data(octets)
-            self.share.begin()
-            self.read_frames()
-
-    def end_turn(self, offset: int, confirmed_offset: int) -> bytes:
-        outbox = self.outbox
-        receipts = self.receipts
-        if (receipts.has_logged or receipts.parts or receipts.earlier) and not self.is_refusing:
-            receipts.end_turn(offset, confirmed_offset)
-        if receipts.owed and not self.is_awaiting:
-            self.store_events.await_confirmation(self)
-        if outbox.settled_bytes:
-            outbox.settled_bytes = 0  # from here on the socket counts it
-            self.is_holding = True
-        if self.is_ending:
-            words = self.ending.take_words(self.now_ms, bool(receipts.owed) or self.is_refusing)
-            if words:
-                outbox.parts.append(words)
-        elif self.is_holding:
-            self.count_held()
-        octets = outbox.take()
-        if octets:
-            self.times.sent_ms = self.now_ms
-        return octets
-
-    def is_owing(self) -> bool:
-        return not self.receipts.is_idle()
 
     def login_failed(self) -> None:
         self.fail(LoginRefused("login and passcode match no user"))
@@ -84,13 +53,8 @@ class StompSession(FrameInput):
     def fault_words(self, text: str) -> bytes:
         return encode(frames.ERROR, [("message", text)], b"", self.version)
 
-    def drop_output(self) -> None:
-        super().drop_output()
-        self.receipts.drop()
-
     def dissolve(self) -> None:
         super().dissolve()
-        self.receipts.forget()
         del self.resolver, self.transactions, self.subscribe, self.send, self.ack
 
     def shut_down(self) -> None:
@@ -103,18 +67,11 @@ class StompSession(FrameInput):
 
     # -- the engine's side
 
-    def release_owed(self, offset: int) -> bool:
-        return self.receipts.release(offset)
-
-    def refuse_waiting(self, uri: str, error: EngineError) -> None:
-        late = self.blocked.late_for(uri)
+    def refuse_late(self, late: BlockedFrame | None, error: EngineError) -> None:
         self.refuse(error, None if late is None else late.frame)
-        if self.state >= LEAVING or late is None:
-            return
-        transaction = self.transactions.committing.pop(late.frame, None)
+        transaction = None if late is None else self.transactions.committing.pop(late.frame, None)
         if transaction is not None:
             self.engine.abort(transaction)
-        self.take_blocked([one for one in self.blocked.take_all() if one is not late])
 
     def rights_changed(self) -> None:
         if not self.is_ending:
@@ -130,10 +87,8 @@ class StompSession(FrameInput):
 
     # -- the steps
 
-    def held(self) -> tuple[int, int, int]:
-        # A WebSocket is here until its first message shows the protocol.
-        under_way = self.decoder.buffered_bytes() + self.socket.gathered_bytes()
-        return under_way, self.transactions.size_bytes(), self.blocked.size_bytes
+    def transaction_bytes(self) -> int:
+        return self.transactions.size_bytes()
 
     def has_transactions(self) -> bool:
         return bool(self.transactions.open)

@@ -275,11 +275,8 @@ class AmqpConnection(ConnectionEndpoint):
             self.end(b"")
 
     def let_go(self, is_lost: bool) -> None:
-        blocked = self.producers.blocked
-        if blocked.waiting:
-            self.socket.frames_dropped(len(blocked.waiting))
+        self.producers.blocked.drop()
         self.settle_accepted()
         self.producers.transactions.close_all()
-        blocked.take_all()
         self.channels.close(is_lost)
         self.engine.disconnect(self, is_lost)
