@@ -35,7 +35,7 @@ def test_more_seeds(kind: str, long_run: LongRun) -> None:
 
 @pytest.mark.parametrize("kind", ["broker", "stomp", "amqp"])
 def test_same_seed_gives_same_history(kind: str) -> None:
-    for seed in range(1, 6):
+    for seed in range(1, 4):
         digests = {run_seed(seed, kind == "stomp", has_amqp=kind == "amqp").digest() for _ in range(2)}
         assert len(digests) == 1
 
