@@ -28,15 +28,13 @@ def add_parser(subparsers: Subparsers) -> None:
         "query, dump, verify, measure, rebuild or back up a store",
         "Look into a store or copy it.  A store is read without a lock, also while a gateway writes to it.",
     )
-    directory = argparse.ArgumentParser(add_help=False)
-    directory.add_argument(
-        "--data", metavar="DIR", default="data", help="directory of the store (default: %(default)s)"
-    )
-    directory.add_argument("--json", action="store_true", help="print one JSON object per line")
-    asking = argparse.ArgumentParser(add_help=False, parents=[directory])
-    asking.add_argument(
+    asking = argparse.ArgumentParser(add_help=False)
+    where = asking.add_mutually_exclusive_group()
+    where.add_argument("--data", metavar="DIR", default="data", help="directory of the store (default: %(default)s)")
+    where.add_argument(
         "--http", metavar="URL", nargs="?", const=DEFAULT_URL, help="ask the running gateway instead (%(const)s)"
     )
+    asking.add_argument("--json", action="store_true", help="print one JSON object per line")
     add_user_argument(asking)
     commands = parser.add_subparsers(dest="what", metavar="WHAT", required=True)
     for module in MODULES.values():

@@ -89,6 +89,7 @@ def test_version(capsys: pytest.CaptureFixture[str]) -> None:
         ["user", "hash", "a", "--iterations", "1"],
         ["run", "--stomp", "tcp://here"],
         ["why", "consumer", "\udcff"],
+        ["store", "backup", "copy", "--data", "one", "--http", "http://127.0.0.1:1"],
         ["store", "query", "--http", "http://127.0.0.1:1", "--key", "\udcff"],
         ["run", "--config", "/nonexistent/file"],
     ],
