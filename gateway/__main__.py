@@ -5,18 +5,19 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 
-from gateway.process import standard_streams
-from gateway.process.exit_codes import INTERRUPTED
-
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run one command; return its exit code."""
-    standard_streams.complete()
+    """Run one command; return its exit code.  Ctrl-C may also come while modules are loaded, so all are loaded here."""
     try:
-        from gateway.cli.dispatch import execute  # here, because Ctrl-C may come during it
+        from gateway.process import standard_streams
+
+        standard_streams.complete()
+        from gateway.cli.dispatch import execute
 
         return execute(sys.argv[1:] if argv is None else list(argv))
     except KeyboardInterrupt:
+        from gateway.process.exit_codes import INTERRUPTED
+
         return INTERRUPTED
 
 

@@ -201,7 +201,10 @@ def test_a_reader_that_leaves_early_is_no_traceback() -> None:
     assert (process.returncode, process.stderr) == (exit_codes.FAILED, b"")
 
 
-@pytest.mark.parametrize("module", ["argparse", "gateway.cli.dispatch", "gateway.cli.config.check_config"])
+@pytest.mark.parametrize(
+    "module",
+    ["gateway.process.standard_streams", "argparse", "gateway.cli.dispatch", "gateway.cli.config.check_config"],
+)
 def test_ctrl_c_while_modules_are_loaded_is_no_traceback(module: str) -> None:
     interrupting = (
         "import sys\n"
