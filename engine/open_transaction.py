@@ -141,6 +141,7 @@ class Transaction:
                     consumer.window.retake(delivery.message.size)
                     consumer.window.limits.enlist(delivery.message.size, False)
                 queue.in_flight_count += 1
+                queue.fates.enlisted_count -= 1
                 if consumer.window.is_full:
                     queue.unlist_consumer(consumer)
         self.sends = []
@@ -160,6 +161,7 @@ class Transaction:
             consumer.furthest_tag = delivery.tag
         queue = consumer.queue
         queue.in_flight_count -= 1
+        queue.fates.enlisted_count += 1
         if queue.settings.prefetch.use_prefetch_extension:
             consumer.window.limits.enlist(delivery.message.size, True)
             if consumer.window.give_back(delivery.message.size):

@@ -230,6 +230,7 @@ class Dispatcher:
                     queue.list_consumer(consumer)
         else:
             delivery.state = advance(delivery.state, ACKNOWLEDGE)
+            queue.fates.enlisted_count -= 1
             self.free_held_place(consumer, queue, message.size)
         if queue.selection is not None:
             queue.selection.left(delivery)
@@ -294,6 +295,8 @@ class Dispatcher:
         queue.acknowledged_count += count
         if state == IN_FLIGHT:
             queue.in_flight_count -= count
+        else:
+            queue.fates.enlisted_count -= count
         if state == IN_FLIGHT or (state == ENLISTED and not queue.settings.prefetch.use_prefetch_extension):
             if consumer.window.give_back_all(sizes):
                 queue.list_consumer(consumer)

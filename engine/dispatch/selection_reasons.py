@@ -47,8 +47,9 @@ class SelectionReasons(SelectionReasonsBase):
                 return gates.LOOK_AHEAD if lane.is_ahead_full() else gates.PAGING
             if view.is_behind(lane.priority + SPILLED) and lane.spill is not None and queue.spiller is not None:
                 return gates.PAGING if queue.spiller.may_search(lane) else gates.LOOK_AHEAD
-        if queue.depth <= queue.in_flight_count + queue.fates.delayed_count:
-            return gates.DELAYED if queue.fates.delayed_count else gates.NOTHING_WAITING
+        fates = queue.fates
+        if queue.depth <= queue.in_flight_count + fates.enlisted_count + fates.delayed_count:
+            return gates.DELAYED if fates.delayed_count else gates.NOTHING_WAITING
         if self.index.budget <= 0 and any(view.is_behind(lane.priority) for lane in queue.used_lanes):
             return gates.PAGING  # the search of the messages in memory goes on in the next turn
         if self.index.exclusions is not None and self.index.exclusions.keep_from(consumer):

@@ -109,6 +109,7 @@ class Redelivery:
     def release_enlisted(self, delivery: Delivery) -> None:
         """Return a delivery that an aborted transaction held after its consumer had closed."""
         queue = queue_of(delivery.lane)
+        queue.fates.enlisted_count -= 1
         if queue.settings.prefetch.use_prefetch_extension:
             consumer_of(delivery).window.limits.enlist(delivery.message.size, False)
         if queue.selection is not None:
@@ -244,10 +245,12 @@ class Redelivery:
             if delivery.state != ENLISTED:
                 queue.in_flight_count -= 1
                 freed.append(delivery.message.size)
-            elif not queue.settings.prefetch.use_prefetch_extension:
-                freed.append(delivery.message.size)
             else:
-                consumer.window.limits.enlist(delivery.message.size, False)
+                queue.fates.enlisted_count -= 1
+                if not queue.settings.prefetch.use_prefetch_extension:
+                    freed.append(delivery.message.size)
+                else:
+                    consumer.window.limits.enlist(delivery.message.size, False)
             delivery.is_redelivered = True
             if selection is not None:
                 selection.left(delivery)

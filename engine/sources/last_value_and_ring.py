@@ -189,7 +189,8 @@ class Keeper(KeepRule):
     def _keep_ring(self, ring_size: int, dropped: list[Range]) -> bool:
         """Drop the oldest messages beyond ``ring_size``; return whether all of them were in memory."""
         queue = self.queue
-        excess = queue.depth - queue.in_flight_count - queue.fates.delayed_count - ring_size
+        held = queue.in_flight_count + queue.fates.enlisted_count + queue.fates.delayed_count
+        excess = queue.depth - held - ring_size
         while excess > 0:
             oldest = self._oldest()
             if oldest is None:

@@ -46,14 +46,16 @@ class QueueFates(FateCounts):
     """delayed_count: messages that now wait for redelivery.  expired_batch: expired messages, to be settled.
 
     refused_count: messages that a consumer has refused and that are not back yet; it may have closed since.
+    enlisted_count: messages that transactions hold, open or prepared.
     """
 
-    __slots__ = ("delayed_count", "refused_count", "expired_batch")
+    __slots__ = ("delayed_count", "refused_count", "enlisted_count", "expired_batch")
 
     def __init__(self, expired_batch: SettlementBatch) -> None:
         super().__init__()
         self.delayed_count = 0
         self.refused_count = 0
+        self.enlisted_count = 0
         self.expired_batch = expired_batch
 
 

@@ -55,7 +55,7 @@ class QueueEnds:
             self.steps.take_up(QueueRemains(left))
         self.starved.pop(queue, None)
         queue.mask = 0
-        queue.depth = queue.in_flight_count
+        queue.depth = queue.in_flight_count + queue.fates.enlisted_count
 
 
 def release_unsettled(unsettled: list[Delivery]) -> None:

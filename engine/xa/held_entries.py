@@ -31,6 +31,7 @@ class HeldEntries:
         batch.add_all(self.priority, self.offsets, self.sizes)
         batch.flush(store)
         queue.depth -= len(self.offsets)
+        queue.fates.enlisted_count -= len(self.offsets)
         if outcome == ACKNOWLEDGED:
             queue.acknowledged_count += len(self.offsets)
         if queue.account is not None:
@@ -43,4 +44,5 @@ def hold(store: Store, queue: Queue, priority: int, first: int, count: int) -> H
     columns = store.entries(queue.source_id(), priority, first, count)
     there = [at for at in range(count) if columns.places[at]]
     queue.lane(priority).settled.add_range(first, count)
+    queue.fates.enlisted_count += len(there)
     return HeldEntries(queue, priority, [first + at for at in there], [columns.sizes[at] for at in there])

@@ -72,6 +72,7 @@ class ReadBack(TimerTarget):
         self._drop_gone(part, there)
         lane = held.queue.lane(held.priority)
         deliveries = [self._delivery(lane, message) for message in messages]
+        held.queue.fates.enlisted_count -= len(deliveries)
         if deliveries:
             lane.give_back(deliveries)
             held.queue.mark_dirty()

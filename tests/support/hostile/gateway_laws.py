@@ -33,8 +33,9 @@ def check_counts(gateway: BrokerView, browsed: set[int]) -> None:
     if gateway.most_steps() > STEPS_MOST:
         raise Violation(f"a turn took {gateway.most_steps()} steps, allowed are {STEPS_MOST}")
     for queue in gateway.all_queues():
-        if queue.depth < 0 or queue.in_flight_count < 0 or queue.in_flight_count > queue.depth:
-            raise Violation(f"{queue.uri()}: depth {queue.depth}, in flight {queue.in_flight_count}")
+        in_flight, enlisted = queue.in_flight_count, queue.fates.enlisted_count
+        if min(queue.depth, in_flight, enlisted) < 0 or in_flight + enlisted > queue.depth:
+            raise Violation(f"{queue.uri()}: depth {queue.depth}, in flight {in_flight}, in transactions {enlisted}")
         _check_in_flight(queue)
 
 
@@ -134,7 +135,9 @@ def check_nothing_left(gateway: BrokerView, others: dict[str, object]) -> None:
     gateway.see_durable()
     left: dict[str, object] = {}
     for queue in gateway.all_queues():
-        counts = queue.depth, queue.in_flight_count, queue.fates.delayed_count, queue.consumer_count()
+        fates = queue.fates
+        held = queue.in_flight_count, fates.delayed_count, fates.refused_count, fates.enlisted_count
+        counts = queue.depth, queue.consumer_count(), *held
         if any(counts):
             left[queue.uri()] = counts
     accounts = gateway.address_accounts()

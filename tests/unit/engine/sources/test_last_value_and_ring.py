@@ -5,7 +5,9 @@ from __future__ import annotations
 import pytest
 
 from engine.backlog.lane_entries import LANE_MESSAGES
+from engine.open_transaction import Transaction, TransactionLimits
 from engine.sources.last_value_and_ring import SWEPT_KEYS, Keeper
+from engine.values.delivery import Refusal
 from engine.values.outcomes import CAUSE_EVICTED, CAUSE_PURGED, CAUSE_REPLACED, DROPPED
 from engine.values.stored import LaneState
 from tests.support.engine.engine_world import EngineWorld, address, world_with_consumer
@@ -141,6 +143,28 @@ def test_what_is_with_a_consumer_does_not_count_for_the_ring() -> None:
     assert [one.message.body for one in held] == [b"1", b"2"]
     world.lose(client)
     assert waiting(world) == ["4"]
+
+
+@pytest.mark.parametrize("end", ["commit", "commit of a refusal", "abort", "abort without its consumer"])
+def test_what_a_transaction_holds_does_not_count_for_the_ring(end: str) -> None:
+    world, client = world_with_consumer(address("q", queue__ring_size=1), prefetch=2)
+    send(world, "1", "2")
+    transaction = Transaction(client, "t", TransactionLimits())
+    if end == "commit of a refusal":
+        transaction.add_refused(client.take(), Refusal("requeue"))
+    else:
+        transaction.add_accepted(client.take())
+    send(world, "3")
+    assert client.bodies() == [b"3"]
+    if end == "abort without its consumer":
+        world.leave(client)
+    if end.startswith("commit"):
+        world.broker.commit(transaction)
+    else:
+        world.broker.abort(transaction)
+    world.turn()
+    assert world.queue("q").fates.enlisted_count == 0
+    assert world.stats().depth == {"commit of a refusal": 2, "abort": 3}.get(end, 1)
 
 
 def test_a_ring_that_lies_on_disk_is_cut_once_it_is_loaded() -> None:

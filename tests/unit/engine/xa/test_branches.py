@@ -240,6 +240,20 @@ def test_it_is_prepared_again_if_its_commit_was_not_durable() -> None:
     assert (waiting(world, "q"), waiting(world, "out")) == ([], [b"out"])
 
 
+@pytest.mark.parametrize("is_commit", [True, False])
+def test_what_it_holds_does_not_count_for_a_ring(is_commit: bool) -> None:
+    world = RestartWorld(address("q", queue__ring_size=1))
+    _, held = taken(world, b"1")
+    prepared(world, world.client(), held=held)
+    world.sync()
+    world.crash()
+    world.send(b"2")
+    assert waiting(world, "q") == [b"2"]
+    outcome(world, is_commit=is_commit)
+    assert world.queue("q").fates.enlisted_count == 0
+    assert waiting(world, "q") == [b"2"], "the newest one"
+
+
 def test_messages_keep_what_they_are() -> None:
     world = RestartWorld()
     branch = begin(world, world.client())
