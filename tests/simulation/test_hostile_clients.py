@@ -26,6 +26,7 @@ from tests.support.world.known_seeds import known_first
 from tests.support.world.seeds import asked_or, telling
 
 SEEDS: Final = 5
+MIXED_SEEDS: Final = 3
 OPERATIONS: Final = 500  # of a life
 LONG_OPERATIONS: Final = 4_000
 OPERATIONS_OF_A_FAILURE: Final = 600
@@ -56,6 +57,20 @@ def test_seeds_that_once_failed(seed: int) -> None:
 
 def test_hostile_seed_with_http() -> None:
     assert run_seed(2, 300, has_web=True) == run_seed(2, 300, has_web=True)
+
+
+def run_mixed_seed(seed: int, operations: int) -> None:
+    with telling("mixed", seed):
+        RandomLives(seed, operations, LIVES_MOST, is_mixed=True).run()
+
+
+@pytest.mark.parametrize("seed", asked_or(range(1, MIXED_SEEDS + 1)))
+def test_mixed_seed(seed: int) -> None:
+    run_mixed_seed(seed, OPERATIONS)
+
+
+def test_more_mixed_seeds(long_run: LongRun) -> None:
+    long_run.take(lambda seed: run_mixed_seed(seed, LONG_OPERATIONS))
 
 
 def test_more_seeds(long_run: LongRun) -> None:

@@ -26,6 +26,7 @@ from tests.support.hostile.forms_law import FormsLaw
 from tests.support.hostile.gateway_laws import check_counts, check_holdings, check_nothing_left, what_is_there
 from tests.support.hostile.hostile_config import HOSTILE, KINDS, hostile_config
 from tests.support.hostile.hostile_crowd import Crowd
+from tests.support.hostile.mixed_config import MIXED, mixed_config
 from tests.support.hostile.simulated_gateway import HANGS_S, START_WALL_MS, FaultLog, SimulatedGateway
 from tests.support.hostile.simulated_web import SimulatedWeb
 from tests.support.hostile.witness import Witness
@@ -63,7 +64,10 @@ class _NoStore(MessageSource):
 
 
 class RandomLives:
-    """plant: puts a mistake into each broker.  has_web: a second crowd comes by HTTP too; None: the seed decides."""
+    """plant: puts a mistake into each broker.  has_web: a second crowd comes by HTTP too; None: the seed decides.
+
+    is_mixed: the seed decides about the settings of the addresses, too (``mixed_config``).
+    """
 
     def __init__(
         self,
@@ -73,16 +77,20 @@ class RandomLives:
         plant: Plant | None = None,
         hangs_s: float = HANGS_S,
         has_web: bool | None = None,
+        is_mixed: bool = False,
     ) -> None:
         self.seed = seed
         self._draw = draw = random.Random(seed)
         self._machine = random.Random(f"{seed} machine")
         self._operations = operations
         self._lives = draw.randrange(1, lives_most + 1)
-        config = _config(draw.choice(("penstock", "activemq")))
+        mixed = mixed_config(random.Random(f"{seed} mixed")) if is_mixed else ""
+        config = _config(draw.choice(("penstock", "activemq")), mixed)
         self._config = replace(config, memory_limit_bytes=draw.choice(MEMORIES_BYTES))
         kinds_most = draw.choice((1, 2, 4, len(KINDS)))
         self._kinds = KINDS if kinds_most == len(KINDS) else tuple(draw.sample(FREE_KINDS, kinds_most))
+        if is_mixed:
+            self._kinds = MIXED[-kinds_most:]
         self._plant = plant
         self._hangs_s = hangs_s
         self._witness = Witness(random.Random(f"{seed} witness"))
@@ -311,8 +319,14 @@ class RandomLives:
 
 
 @cache
-def _config(dialect: str) -> ServerConfig:
-    return merged([read("hostile.yaml", hostile_config(dialect).encode())])
+def _hostile_config(dialect: str) -> str:
+    return hostile_config(dialect)
+
+
+@cache
+def _config(dialect: str, mixed: str) -> ServerConfig:
+    files = {"hostile.yaml": _hostile_config(dialect), "mixed.yaml": mixed}
+    return merged([read(name, text.encode()) for name, text in files.items() if text])
 
 
 def _is_purged(queue: Queue) -> bool:
