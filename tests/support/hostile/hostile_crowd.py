@@ -141,7 +141,7 @@ class Client:
         if not octets:
             self.close()
             return
-        if detect(self.shown) == UNDECIDED and octets.startswith(TIMED_OUT):
+        if detect(self.shown) == UNDECIDED and (octets.startswith(TIMED_OUT) or TIMED_OUT.startswith(octets)):
             self._is_told_in_stomp = self.speaker.is_refused = True
         if self._is_told_in_stomp:
             return
