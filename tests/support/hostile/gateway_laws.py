@@ -12,6 +12,7 @@ from engine.values import gates
 from engine.values.delivery import GONE, IN_FLIGHT
 from protocols.amqp.v1_0.endpoints.connection import AmqpConnection
 from protocols.connection import ProtocolConnection
+from protocols.openwire.session.openwire_session import OpenWireSession
 from protocols.stomp.session.stomp_session import StompSession
 from tests.support.engine.broker_view import BrokerView
 from tests.support.hostile.hostile_config import HOSTILE
@@ -113,7 +114,7 @@ def _check_limits(gateway: BrokerView, browsed: set[int]) -> None:
 
 def _queues_in_transactions(gateway: BrokerView) -> set[Queue]:
     """Return the queues whose deliveries are enlisted in open transactions, also those of closed browsers."""
-    transactions: list[Transaction] = []
+    transactions: list[Transaction] = [branch.transaction for branch in gateway.branches.prepared()]
     for client in gateway.connections():
         if isinstance(client, StompSession):
             transactions += [*client.transactions.open.values(), *client.transactions.committing.values()]
@@ -121,6 +122,10 @@ def _queues_in_transactions(gateway: BrokerView) -> set[Queue]:
             of_links = client.producers.transactions
             transactions += [one.transaction for one in of_links.open.values()]
             transactions += [waiting.one.transaction for waiting in of_links.waiting]
+        elif isinstance(client, OpenWireSession):
+            of_session = client.transactions
+            transactions += [one.transaction for one in of_session.open.values()]
+            transactions += [*of_session.committing, *(one.transaction for one in gateway.branches.active_of(client))]
     enlisted = [
         delivery for one in transactions for delivery in (*one.accepted, *(refused[0] for refused in one.refused))
     ]
