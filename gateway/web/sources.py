@@ -57,12 +57,14 @@ def live_sources(
     """Return those of a running gateway."""
     directory = config.data_directory
     stored = LiveStore(directory, store.rebuild_derived, partial(keeping_of, config), memory)
+    leases = LogLeases(directory, config.store.retention.lease_max_ms, memory)
+    leases.adopt()
     return Sources(
         stats=stats,
         why=LiveWhy(engine_loop.broker, lambda: reload.config, stored),
         retries=LiveRetries(engine_loop),
         store=stored,
-        leases=LogLeases(directory, config.store.retention.lease_max_ms, memory),
+        leases=leases,
         readers=LogReaders(directory, memory),
         schedule=LiveSchedule(engine_loop),
         transactions=LiveTransactions(engine_loop, lines),

@@ -259,6 +259,32 @@ def test_retention_goes_on_after_the_lease_of_a_killed_export(followed: Followed
     wait_until(lambda: followed.oldest() > 0, "retention", LIMIT_S, 0.5)
 
 
+def test_a_lease_goes_on_after_a_restart(followed: Followed, tmp_path: Path) -> None:
+    gateway = followed.gateway
+    asked = {"reader": "a slow read", "from_offset": 0, "lease_ms": 60_000}
+    begun = json.loads(gateway.get("/api/store/leases", asked)[1])
+    for _ in range(4):
+        followed.send()
+    followed.take(4 * AT_ONCE)
+    _, told = followed.start_export(tmp_path / "fast").communicate(timeout=LIMIT_S)
+    assert told == ""
+    gateway.kill9()
+    gateway.restart(same_port=True)
+    place = f"/api/store/leases/{begun['lease']}"
+    renewed = json.loads(gateway.get(place, {})[1])
+    assert renewed["lease"] == begun["lease"] and renewed["until_ms"] > begun["until_ms"]
+    words = ["store", "du", "--why", "--http", gateway.http_url, "--user", "lake"]
+
+    def is_waiting() -> bool:
+        assert gateway.get(place, {})[0] == 200
+        return "a slow read of user 'lake' over HTTP reads it" in answer(*words, PENSTOCK_PASSWORD="secret")
+
+    wait_until(is_waiting, "retention to wait", LIMIT_S, 0.5)
+    assert followed.oldest() == 0
+    assert gateway.get(place, {"lease_ms": 1_000})[0] == 200
+    wait_until(lambda: followed.oldest() > 0, "retention", LIMIT_S, 0.5)
+
+
 def stream_of(url: str) -> LogStream:
     stream = LogStream({"path": url, "reader": "billing"}, ["body_text"])
     stream.has_read(stream.first())

@@ -6,10 +6,10 @@ from typing import Final
 
 from aiohttp import web
 
-from engine.store.read.leases import LEASE_LEAST_MS, LEASE_MOST_MS, READER_CHARACTERS
+from engine.store.read.leases import LEASE_LEAST_MS, LEASE_MOST_MS, READER_CHARACTERS, ServedLease
 from gateway.logins.login_check import LoginCheck
 from gateway.web.client_address import address_of
-from gateway.web.management.log_leases import HeldLease, LogLeases, NoLeases
+from gateway.web.management.log_leases import LogLeases, NoLeases
 from gateway.web.routing.credentials import holder_of_request
 from gateway.web.routing.fields import Text, Whole
 from gateway.web.routing.problems import Problem
@@ -71,14 +71,14 @@ class LogLeaseRoutes:
     async def _begin(self, request: web.Request, asked: Values) -> web.Response:
         holder = holder_of_request(request, self._login_check)
         try:
-            held = await self._source.begin(
+            token, held = await self._source.begin(
                 address_of(request), holder, asked["reader"], asked["from_offset"], asked["lease_ms"]
             )
         except NoLeases as error:
             raise Problem(409, str(error)) from None
         except OSError as error:
             raise Problem.unwritten("the lease", error) from None
-        return _answer(held, 201)
+        return _answer(token, held, 201)
 
     async def _renew(self, request: web.Request, asked: Values) -> web.Response:
         holder = holder_of_request(request, self._login_check)
@@ -86,7 +86,7 @@ class LogLeaseRoutes:
             held = await self._source.renew(address_of(request), holder, asked["lease"], asked["lease_ms"])
         except OSError as error:
             raise Problem.unwritten("the lease", error) from None
-        return _answer(held, 200)
+        return _answer(asked["lease"], held, 200)
 
     async def _end(self, request: web.Request, asked: Values) -> web.Response:
         holder = holder_of_request(request, self._login_check)
@@ -94,5 +94,5 @@ class LogLeaseRoutes:
         return web.json_response({"ended": asked["lease"]})
 
 
-def _answer(held: HeldLease, status: int) -> web.Response:
-    return web.json_response({"lease": held.token, "until_ms": held.lease.until_ms}, status=status)
+def _answer(token: str, held: ServedLease, status: int) -> web.Response:
+    return web.json_response({"lease": token, "until_ms": held.lease.until_ms}, status=status)

@@ -14,7 +14,8 @@ from config.model import ServerConfig
 from config.permissions import Permission
 from config.scram import hash_password
 from engine.store.disk.files import RealFiles
-from engine.store.read.leases import FOLDER, Lease, read_leases
+from engine.store.read.leases import FOLDER, Lease, read_leases, write_lease
+from engine.store.read.reader import store_id_of
 from gateway.logins.login_check import LoginCheck
 from gateway.web.limits.request_memory import RequestMemory
 from gateway.web.management.log_leases import MOST, PER_HOLDER_MOST, LogLeases
@@ -150,9 +151,67 @@ async def test_who_may_and_whose_they_are(served: Served) -> None:
 
 
 async def test_a_lease_that_ends_while_it_is_renewed(served: Served) -> None:
-    begun = await served.leases.begin("", "user 1", "reader", 0, 10_000)
+    token, _ = await served.leases.begin("", "user 1", "reader", 0, 10_000)
     await asyncio.gather(
-        served.leases.renew("192.0.2.1", "user 1", begun.token, 10_000),
-        served.leases.end("192.0.2.2", "user 1", begun.token),
+        served.leases.renew("192.0.2.1", "user 1", token, 10_000),
+        served.leases.end("192.0.2.2", "user 1", token),
     )
     assert (served.kept(), served.files()) == ([], 0)
+
+
+def restarted(served: Served, lease_max_ms: int = HOUR_MS) -> LogLeases:
+    leases = served.within(lease_max_ms)
+    leases.adopt()
+    return leases
+
+
+async def test_a_restarted_gateway_goes_on_with_leases(served: Served) -> None:
+    async with serving(leases=served.leases) as web:
+        token = (await (await web.post(PLACE, json=asked())).json())["lease"]
+    served.now_ms += 30_000
+    assert served.kept() == [], "over, because nobody was there to renew it"
+    async with serving(leases=restarted(served)) as web:
+        (lease,) = served.kept()
+        assert lease.until_ms == served.now_ms + 60_000, "time for its reader to come back"
+        told = await (await web.post(f"{PLACE}/{token}", json={"lease_ms": 10_000})).json()
+        assert told == {"lease": token, "until_ms": served.now_ms + 10_000}
+        assert [one.until_ms for one in served.kept()] == [served.now_ms + 10_000]
+        assert (await web.post(f"{PLACE}/{token}x", json={})).status == 404
+        assert (await web.delete(f"{PLACE}/{token}")).status == 200
+        assert (served.kept(), served.files()) == ([], 0)
+
+
+async def test_a_lease_of_which_nobody_asks_after_a_restart(served: Served) -> None:
+    for number in range(2):
+        await served.leases.begin("", "user 1", f"reader {number}", 0, 10_000)
+    leases = restarted(served)
+    served.now_ms += 60_000
+    assert served.kept() == []
+    await leases.begin("", "user 1", "reader 2", 0, 10_000)
+    assert served.files() == 1, "those that are over have gone"
+
+
+async def test_restarts_make_no_lease_longer_than_a_local_one(served: Served) -> None:
+    token, _ = await served.within(90_000).begin("", "user 1", "reader", 0, 60_000)
+    served.now_ms += 60_000
+    leases = restarted(served, 90_000)
+    assert [one.until_ms for one in served.kept()] == [BEGIN_MS + 90_000]
+    renewed = await leases.renew("", "user 1", token, 60_000)
+    assert renewed.lease.until_ms == BEGIN_MS + 90_000
+    served.now_ms += 30_000
+    restarted(served, 90_000)
+    assert served.kept() == []
+    with pytest.raises(LookupError):
+        await restarted(served).renew("", "user 2", token, 10_000)
+
+
+def test_what_is_no_lease_of_a_reader_elsewhere_stays_as_it_is(served: Served) -> None:
+    write_lease(served.directory, "cafe", Lease("another store's", 0, BEGIN_MS + 1), BEGIN_MS)
+    store_id = store_id_of(served.directory)
+    write_lease(served.directory, store_id, Lease("an export on this machine", 0, BEGIN_MS + 1), BEGIN_MS)
+    (served.directory / FOLDER / "odd.json").write_bytes(b"[]")
+    before = {path.name: path.read_bytes() for path in (served.directory / FOLDER).iterdir()}
+    restarted(served)
+    assert {path.name: path.read_bytes() for path in (served.directory / FOLDER).iterdir()} == before
+    (served.directory / "store.json").unlink()
+    restarted(served)
