@@ -44,6 +44,8 @@ MANIFEST: Final = re.compile(r"manifest-(\d{8})\.json")
 GONE: Final = "{0} names {1}, which is not there; remove and merge files with a tool for Delta{2}"
 MADE_AGAIN: Final = ", or delete _delta_log: the next export makes it from the files that are there"
 
+WHOSE: Final = "{0} has {1}, but {2} no manifest of their export; allowed is a directory without a table"
+
 
 class NextRange(NamedTuple):
     """number: of its manifest.  start: its first offset, None for the oldest kept.  partitioning: () for any."""
@@ -182,8 +184,12 @@ class Target:
         last = self.last()
         if last is None:
             chosen = tables or (MESSAGES,)
-            self._check_delta(store_id, chosen)
-            return NextRange(1, None, chosen, partitioning)
+            whose = self._rows_of_others(store_id, chosen)
+            if not whose:
+                return NextRange(1, None, chosen, partitioning)
+            last = self.last()  # another export to an object store may have begun it meanwhile
+            if last is None:
+                raise TargetError(whose)
         if last.store_id != store_id:
             raise TargetError(
                 f"{self.files.title} holds an export of store {last.store_id}, this is store {store_id}; "
@@ -206,6 +212,16 @@ class Target:
             )
         self._check_delta(store_id, last.tables)
         return NextRange(last.number + 1, last.to_offset, last.tables, last.partitioning)
+
+    def _rows_of_others(self, store_id: str, tables: tuple[str, ...]) -> str:
+        """Say whether a new target has rows already, "" if not: they would be twice, or hide those of the export."""
+        for folder in (table_folder(tables, table) for table in tables):
+            log = self._log(folder)
+            if log.head(store_id).version >= 0:
+                return WHOSE.format(log.title, "commits", self.files.title)
+            if placed := self._placed(folder):
+                return WHOSE.format(self.files.title, placed[0], self.files.title)
+        return ""
 
     def log_per_byte(self) -> float:
         """Return the octets of log for each octet of the files of the last export, 1 without one."""

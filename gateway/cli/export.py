@@ -328,6 +328,8 @@ def _targets(request: Request, arguments: argparse.Namespace) -> list[Target]:
     targets: dict[str, Target] = {}
     for pattern, place in zip(arguments.destination, arguments.to, strict=True):
         selection.parse(pattern)
+        if not place:
+            raise CommandError("--to is ''; allowed is a directory or a URL")
         files = files_at(place if is_url(place) else os.path.realpath(place))
         title = files.title if is_url(place) else place
         if files.identity in targets:

@@ -67,6 +67,26 @@ def test_committed_files_are_in_place_and_the_next_range_follows(target: Target)
         assert target.manifests() == [manifest]
 
 
+def test_a_table_whose_manifests_are_elsewhere_is_no_new_target(target: Target) -> None:
+    both = ("messages", "deliveries")
+    with target.hold():
+        target.commit(replace(stage(target, f"messages/{X}"), tables=both))
+    inside = target_at(root(target) / "messages")
+    with (
+        inside.hold(),
+        pytest.raises(TargetError, match=r"/messages/_delta_log has commits, but .*/messages no manifest"),
+    ):
+        inside.next_range("0badcafe", "queue://orders.>")
+    shutil.rmtree(root(target) / "_penstock")
+    again = target_at(root(target))
+    with again.hold(), pytest.raises(TargetError, match="allowed is a directory without a table"):
+        again.next_range("0badcafe", "orders.>", both)
+    shutil.rmtree(root(target) / "messages/_delta_log")
+    shutil.rmtree(root(target) / "deliveries/_delta_log")
+    with again.hold(), pytest.raises(TargetError, match=f"has messages/{X}, but .* no manifest"):
+        again.next_range("0badcafe", "orders.>", both)
+
+
 @pytest.mark.parametrize(("mask", "directories", "files"), [(0, 0o750, 0o640), (0o077, 0o700, 0o600)])
 def test_a_target_is_no_more_readable_than_the_store(tmp_path: Path, mask: int, directories: int, files: int) -> None:
     with umask(mask):

@@ -135,6 +135,7 @@ def two(store: Path, one: Path, other: Path) -> list[str]:
         (["--to", "b"], "--destination is given 1 time and --to 2 times; allowed is one --to for each"),
         (["--destination", "b", "--to", "./out/"], "--to names ./out/ twice; allowed are different targets"),
         (["--destination", "b", "--to", "link"], "--to names link twice; allowed are different targets"),
+        (["--destination", "b", "--to", ""], "--to is ''; allowed is a directory or a URL"),
         (["--destination", "b", "--to", "ftp:/x"], "ftp:// is no place that can be used"),
         (["--destination", "b,", "--to", "other"], "'b,' has an empty pattern"),
         (["--destination", "b", "--to", "c", "--iceberg", "a.b"], "--to is given 2 times, allowed is 1"),
