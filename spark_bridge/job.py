@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
 from typing import ClassVar, Final, TypeVar
 
+from py4j.protocol import Py4JError  # type: ignore[import-untyped]
 from pyspark import RDD, SparkContext
 
 from engine.values.errors import PenstockError, RangeGone, StoreCorrupt, StoreError
@@ -52,25 +55,37 @@ class OnSpark(Tasks):
         def task(pieces: list[Piece]) -> tuple[Ranges, Lost]:
             return read_settlements(plan, pieces)
 
-        tasks = self._spark.parallelize(plan.partitions, len(plan.partitions))
-        return with_settled(plan, self._run(tasks.map(task), 0, False))
+        with _jvm():
+            tasks = self._spark.parallelize(plan.partitions, len(plan.partitions))
+            return with_settled(plan, self._run(tasks.map(task), 0, False))
 
     def write_files(self, plan: Plan, attempt: Attempt, rate_bytes: int) -> list[Written]:
         if rate_bytes:
-            plan = replace(plan, rate_bytes=max(1, rate_bytes // self._spark.defaultParallelism))
+            with _jvm():
+                plan = replace(plan, rate_bytes=max(1, rate_bytes // self._spark.defaultParallelism))
 
         def task(numbered: tuple[int, list[Piece]]) -> Written:
             number, pieces = numbered
             return write_partition(plan, pieces, attempt.files, partial(file_name, plan, number, attempt))
 
-        tasks = self._spark.parallelize(list(enumerate(plan.partitions)), max(1, len(plan.partitions)))
-        return self._run(tasks.map(task), plan.stop - plan.start, self._shows_progress)
+        with _jvm():
+            tasks = self._spark.parallelize(list(enumerate(plan.partitions)), max(1, len(plan.partitions)))
+            return self._run(tasks.map(task), plan.stop - plan.start, self._shows_progress)
 
     def _run(self, job: RDD[T], total_bytes: int, shows_progress: bool) -> list[T]:
         try:
             return collect(self._spark, job, Progress("export", total_bytes, "B", shows_progress), self._watch)
         except JobFailed as error:
             raise _of_worker(str(error)) from error
+
+
+@contextmanager
+def _jvm() -> Iterator[None]:
+    """Raises: ExportFailed if the JVM has died, or does not answer."""
+    try:
+        yield
+    except (Py4JError, ConnectionError) as error:
+        raise ExportFailed(f"the connection to Spark's JVM is lost: {error}") from error
 
 
 def _of_worker(text: str) -> PenstockError:

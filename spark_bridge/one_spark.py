@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 class OneSpark:
     """Starts a JVM for the first export that needs it, and stops it at the end of its ``with`` block.
 
+    One that has died is replaced for the next export.
+
     shows_progress: draw a bar on standard error.  spark: the session to use; without it ``starter`` starts a JVM.
     """
 
@@ -40,6 +42,9 @@ class OneSpark:
         from spark_bridge.job import OnSpark
         from spark_bridge.spark import session
 
+        if self._is_ours and self._spark is not None and not session.answers(self._spark):
+            self._started.close()
+            self._spark = None
         if self._spark is None:
             running = session.running(master, driver_host, nice, self._starter or session.start_for_tasks)
             self._spark = self._started.enter_context(running)

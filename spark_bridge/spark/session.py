@@ -10,12 +10,13 @@ import tempfile
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any, BinaryIO, ClassVar, Final, Self, TypeVar
 
+from py4j.protocol import Py4JError  # type: ignore[import-untyped]
 from pyspark import SparkConf, SparkContext
 from pyspark.java_gateway import launch_gateway
 
@@ -151,6 +152,7 @@ def start(
         with interrupt, open(output, "wb") as file:
             context = SparkContext(conf=settings, gateway=niced(nice, partial(_launch, settings, file)))
     except Exception as error:  # py4j and pyspark raise many exceptions; the output of the JVM helps
+        _forget_dead_jvm()
         said = output.read_text(errors="replace")[-2000:].strip()
         raise SessionFailed(f"Spark did not start: {error}\n{said}") from error
     if interrupt.has_come:
@@ -171,7 +173,33 @@ def running(master: str, driver_host: str, nice: int, starter: Starter = start) 
         try:
             yield context
         finally:
-            context.stop()
+            _stop(context)
+
+
+def answers(context: SparkContext) -> bool:
+    """Return whether its JVM is alive."""
+    try:
+        context.statusTracker().getActiveStageIds()
+    except (Py4JError, OSError):
+        return False
+    return True
+
+
+def _stop(context: SparkContext) -> None:
+    is_alive = answers(context)
+    with suppress(*() if is_alive else (Py4JError, OSError)):
+        context.stop()
+    _forget_dead_jvm()
+
+
+def _forget_dead_jvm() -> None:
+    """Let the next start begin a JVM of its own: pyspark would go on with the one that it knows."""
+    gateway: Any = SparkContext._gateway
+    try:
+        if gateway is not None:
+            gateway.jvm.java.lang.System.nanoTime()
+    except (Py4JError, OSError):
+        SparkContext._active_spark_context = SparkContext._gateway = SparkContext._jvm = None
 
 
 class HeldInterrupt:

@@ -16,6 +16,7 @@ import pytest
 pytest.importorskip("pyspark")
 
 import pyarrow.dataset as ds
+from py4j.protocol import Py4JNetworkError  # type: ignore[import-untyped]
 from pyspark import SparkContext
 
 from config.matching import AddressMatcher
@@ -37,7 +38,7 @@ from gateway.cli.export_report import summary
 from gateway.process import exit_codes
 from spark_bridge.errors import TargetError
 from spark_bridge.export import HOUR_MS, Request, export, export_on
-from spark_bridge.job import OnSpark
+from spark_bridge.job import ExportFailed, OnSpark
 from spark_bridge.one_spark import OneSpark
 from spark_bridge.read.pieces import read_pieces
 from spark_bridge.read.plan import make_plan
@@ -45,7 +46,7 @@ from spark_bridge.result import Result
 from spark_bridge.target import target_at
 from tests.support.engine.broker_view import BrokerView
 from tests.support.process.sessions import command_of, interrupt, processes_of, run_until
-from tests.support.store.one_process_spark import OneProcessSpark
+from tests.support.store.one_process_spark import OneProcessSpark, OneProcessTasks
 from tests.support.store.sample_store import SampleStore
 from tests.support.store.store_copy import copy_to
 from tests.support.store.store_home import THINNING, FileHome, message
@@ -358,6 +359,34 @@ def test_several_exports_start_one_spark(store: SampleStore, tmp_path: Path) -> 
         with pytest.raises(TargetError):
             export_on(one, Request(store.directory, "other", tmp_path / "orders"))
     assert states == ["started", "stopped"]
+
+
+def test_an_export_whose_jvm_dies_keeps_no_other_from_a_jvm(store: SampleStore, tmp_path: Path) -> None:
+    for name in ("orders", "bills"):
+        store.send(store.destination(name))
+    store.publish()
+    states: list[str] = []
+
+    class Killed(OneProcessSpark):
+        def parallelize(self, values: list[Any], count: int) -> OneProcessTasks:
+            raise Py4JNetworkError("nobody answers")
+
+        def getActiveStageIds(self) -> list[int]:
+            raise ConnectionRefusedError
+
+        def stop(self) -> None:
+            states.append("stopped")
+            raise ConnectionRefusedError
+
+    def starter(master: str, scratch: Path, driver_host: str, nice: int) -> Any:
+        states.append("started")
+        return Killed() if states == ["started"] else OneProcessSpark()
+
+    with OneSpark(starter=starter) as one:
+        with pytest.raises(ExportFailed, match="the connection to Spark's JVM is lost: nobody answers"):
+            export_on(one, Request(store.directory, "orders", tmp_path / "orders"))
+        assert export_on(one, Request(store.directory, "bills", tmp_path / "bills")).rows == 1
+    assert states == ["started", "stopped", "started"]
 
 
 def test_a_lease_that_ran_out_is_named_with_the_range(store: SampleStore, tmp_path: Path, spark: SparkContext) -> None:
