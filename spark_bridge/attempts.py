@@ -35,6 +35,11 @@ def number_of(name: str) -> int:
     return int(name[:8])
 
 
+def attempts_in(files: LakeFiles) -> list[str]:
+    """Return the names of attempts, without what file systems put beside them."""
+    return [name for name in files.names(FOLDER_OF_ALL) if NAME.fullmatch(name)]
+
+
 class Attempts(ABC):
     """is_sole: whoever holds the target knows that no other attempt is alive."""
 
@@ -86,7 +91,7 @@ class StagedAttempts(Attempts):
         self._files = files
 
     def names(self) -> list[str]:
-        return self._files.names(FOLDER_OF_ALL)
+        return attempts_in(self._files)
 
     def _begun(self, name: str) -> Attempt:
         return Attempt(name, self._files.below(f"{FOLDER_OF_ALL}/{name}"), "")
@@ -113,7 +118,7 @@ class NamedAttempts(Attempts):
         self._files = files
 
     def names(self) -> list[str]:
-        return [name for name in self._files.names(FOLDER_OF_ALL) if NAME.fullmatch(name)]
+        return attempts_in(self._files)
 
     def _begun(self, name: str) -> Attempt:
         self._files.write(f"{FOLDER_OF_ALL}/{name}", b"")

@@ -38,6 +38,7 @@ FILES_AT_ONCE: Final = 8  # written and synced at the same time, beyond those wi
 # Characters that Hive and Spark escape in the name of a partition's directory.
 SPECIAL: Final = re.compile(r"""[\x00-\x1f"#%'*/:=?\\\x7f{\[\]^]""")
 DIRECTORY_MAX_BYTES: Final = 200  # file systems allow 255
+LIKE_CUT: Final = re.compile(r"~[0-9a-f]{16}$")
 
 
 @dataclass(slots=True)
@@ -169,9 +170,12 @@ def _codes(encoded: pa.DictionaryArray) -> np.ndarray[Any, np.dtype[np.int64]]:
 
 
 def directory_name(value: str) -> str:
-    """Return a partition value as Spark writes it; one too long for a file system is cut, with a hash for the rest."""
+    """Return a partition value as Spark writes it; one too long for a file system is cut, with a hash for the rest.
+
+    One that ends like those has a hash, too: so no name of a destination is that of another one's directory.
+    """
     escaped = SPECIAL.sub(lambda found: f"%{ord(found.group()):02X}", value)
-    if len(escaped.encode()) <= DIRECTORY_MAX_BYTES:
+    if len(escaped.encode()) <= DIRECTORY_MAX_BYTES and not LIKE_CUT.search(escaped):
         return escaped
     digest = hashlib.sha256(value.encode()).hexdigest()[:16]
     return f"{value_start(escaped, DIRECTORY_MAX_BYTES - len(digest) - 1)}~{digest}"

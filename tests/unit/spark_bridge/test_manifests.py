@@ -124,6 +124,14 @@ def test_what_an_older_build_made_is_narrowed(tmp_path: Path) -> None:
     assert (tmp_path / "out/_penstock").stat().st_mode & 0o777 == 0o750
 
 
+def test_what_is_no_attempt_is_left_alone(target: Target) -> None:
+    write(root(target) / FOLDER / STAGING, ".nfs0000000000000001", "lost+found/x")
+    with target.hold():
+        assert target.lake_files(MESSAGES_ALONE, "messages") == []
+        target.commit(stage(target, X))
+    assert seen(root(target)) == [X]
+
+
 def test_died_before_the_manifest_then_nothing_is_left(target: Target) -> None:
     with target.hold():
         stage(target, X)

@@ -271,6 +271,8 @@ def test_directory_names_can_be_undone(value: str) -> None:
 def test_long_names_fit_a_file_system_and_stay_apart() -> None:
     names = {directory_name("queue://" + "ü:" * 300 + end) for end in "abc"}
     assert len(names) == 3
+    cut = directory_name("queue://" + "x" * 300)
+    assert directory_name(unquote(cut)) != cut, "somebody has called a destination as the folder of another is named"
     for name in names:
         assert len(f"destination={name}".encode()) <= 255
         unquote(name, errors="strict")
