@@ -91,6 +91,8 @@ class IcebergTable:
                 try:
                     table = self._loaded()
                 except (NoSuchTableError, NoSuchNamespaceError):
+                    if self._log.snapshot() is None:
+                        return  # the first range will decide about the partitions
                     table = self._created()
                 changes = changes_since(self._log, table.properties.get(FOLLOWED, ""))
                 if changes is not None and changes.mark != table.properties.get(FOLLOWED):

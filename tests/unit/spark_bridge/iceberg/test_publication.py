@@ -96,6 +96,16 @@ def operations(catalogue: SqlCatalog) -> list[str]:
     return [one.summary.operation.value for one in catalogue.load_table("sales.messages").snapshots()]
 
 
+def test_an_export_of_a_store_that_has_published_nothing_yet(tmp_path: Path, catalogue: SqlCatalog) -> None:
+    with SampleStore(tmp_path / "new") as new:
+        new.publish(durable_offset=0)
+        assert published(new).to_offset == 0
+        new.send(new.destination("orders"))
+        new.publish()
+        assert published(new).rows == 1
+        assert in_iceberg(catalogue) == sent(new)
+
+
 @pytest.mark.parametrize("partitioning", PARTITIONINGS, ids=",".join)
 def test_each_export_is_a_snapshot(store: SampleStore, catalogue: SqlCatalog, partitioning: Partitioning) -> None:
     store.settle(1, (0, 1))
