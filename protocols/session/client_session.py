@@ -27,17 +27,14 @@ from protocols.session.states import (
     RESUME,
     is_open,
 )
-from protocols.session.turn_confirmations import TurnConfirmations
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
 class ClientSession(SessionLifecycle, Generic[Waiting]):
-    """times: of the peer.  source: its octets.  confirmations: the protocol's own.  blocked: what waits at gates."""
+    """times: of the peer.  source: its octets.  blocked: what waits at gates."""
 
     __deletable__ = ("blocked",)
-    __slots__ = ("times", "source", "confirmations", "blocked")
-
-    confirmations: TurnConfirmations  # the protocol makes them, from the outbox
+    __slots__ = ("times", "source", "blocked")
 
     def __init__(
         self,
@@ -120,16 +117,6 @@ class ClientSession(SessionLifecycle, Generic[Waiting]):
             self.times.sent_ms = self.now_ms
         return octets
 
-    def is_owing(self) -> bool:
-        return not self.confirmations.is_idle()
-
-    def release_owed(self, offset: int) -> bool:
-        return self.confirmations.release(offset)
-
-    def drop_output(self) -> None:
-        super().drop_output()
-        self.confirmations.drop()
-
     def output_written(self, is_paused: bool) -> None:
         if is_paused:
             self.hold_output()
@@ -199,7 +186,6 @@ class ClientSession(SessionLifecycle, Generic[Waiting]):
 
     def dissolve(self) -> None:
         super().dissolve()
-        self.confirmations.forget()
         del self.blocked
 
     def held_words(self) -> str:

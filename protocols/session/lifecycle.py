@@ -22,6 +22,7 @@ from protocols.session.states import (
     LOSE,
     advance,
 )
+from protocols.session.turn_confirmations import TurnConfirmations
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,9 +40,11 @@ class SessionLimits:
 
 @mypyc_attr(allow_interpreted_subclasses=True)
 class SessionLifecycle(ProtocolConnection):
-    """state: of ``states``; transitions: its table."""
+    """state: of ``states``; transitions: its table.  confirmations: the protocol's own."""
 
-    __slots__ = ("limits", "transitions", "state", "ending")
+    __slots__ = ("limits", "transitions", "state", "ending", "confirmations")
+
+    confirmations: TurnConfirmations  # the protocol makes them, from the outbox
 
     def __init__(
         self,
@@ -107,8 +110,19 @@ class SessionLifecycle(ProtocolConnection):
     def is_finished(self) -> bool:
         if self.state < LEAVING:
             return False
-        is_owed = self.is_owing() or self.is_refusing or bool(self.outbox.parts)
+        is_owed = not self.confirmations.is_idle() or self.is_refusing or bool(self.outbox.parts)
         return self.ending.is_over(self.now_ms, is_owed)
+
+    def release_owed(self, offset: int) -> bool:
+        return self.confirmations.release(offset)
+
+    def drop_output(self) -> None:
+        super().drop_output()
+        self.confirmations.drop()
+
+    def dissolve(self) -> None:
+        super().dissolve()
+        self.confirmations.forget()
 
     # -- the protocol's own part
 
@@ -131,10 +145,6 @@ class SessionLifecycle(ProtocolConnection):
     @abstractmethod
     def login_failed(self) -> None:
         """Refuse a client whose login is wrong."""
-
-    @abstractmethod
-    def is_owing(self) -> bool:
-        """Say whether confirmations have not left yet."""
 
     @abstractmethod
     def late_words(self) -> bytes:
