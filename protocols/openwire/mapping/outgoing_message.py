@@ -37,7 +37,7 @@ def outgoing_form(
         return headers, body
     added: Map = {}
     found = read_stored(headers, body)
-    for name, value in split_annotations(message.annotations):
+    for name, value in reversed(split_annotations(message.annotations)):  # the first line of a name counts
         if name == GROUP_FIRST:
             found.jmsx_group_first_for_consumer = True
             continue

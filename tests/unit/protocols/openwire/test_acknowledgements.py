@@ -40,6 +40,7 @@ from tests.support.protocols.openwire_gateway import (
     queue,
     sent,
     text_in,
+    topic,
 )
 
 
@@ -103,6 +104,21 @@ def test_a_poisoned_message_becomes_a_dead_letter_with_its_cause() -> None:
     assert found.original_destination == queue("q")
     cause = read_properties(found.marshalled_properties)["dlqDeliveryFailureCause"].value
     assert "java.lang.Throwable: Delivery[7] exceeds the limit" in cause
+
+
+def test_the_last_origin_of_a_dead_letter_counts() -> None:
+    """The copy of a virtual topic names the topic as its origin; the dead letter names the queue besides."""
+    gateway = OpenWireGateway()
+    origin = queue("Consumer.a.VirtualTopic.t")
+    peer = gateway.openwire_consumer(origin)
+    peer.send(peer.message(topic("VirtualTopic.t"), "bad"))
+    (bad,) = peer.dispatches()
+    assert message_in(bad).original_destination == topic("VirtualTopic.t")
+    peer.acknowledge(bad, POISON, poison_cause=Throwable("java.lang.Throwable", "bad"))
+    (dispatch,) = gateway.openwire_consumer(queue("ActiveMQ.DLQ")).dispatches()
+    found = message_in(dispatch)
+    assert found.original_destination == origin
+    assert read_properties(found.marshalled_properties)["original-destination"].value == f"/queue/{origin.name}"
 
 
 def test_unreadable_properties_stay_as_they_came_in_a_dead_letter() -> None:
