@@ -249,4 +249,4 @@ class Turn:
         self.destinations.waiting_keepers.clear()
         for keeper in waiting:
             if keeper.run():
-                self.dispatcher.pages.ask(keeper.queue)
+                self.dispatcher.pages.ask(keeper.queue, keeper.reads_on)

@@ -282,14 +282,13 @@ class Lane(DeliveryRow):
 
     # -- entries on disk
 
-    def wants_page(self) -> bool:
-        """Say whether entries on disk should be asked for now."""
+    def wants_page(self, is_all_wanted: bool = False) -> bool:
+        """Say whether entries on disk should be asked for now.  is_all_wanted: though there are enough in memory."""
         return (
             self.next_load < self.tail
             and not self.pages.is_loading
             and not self.pages.awaits_retry
-            and len(self.ready) < self.pages.count
-            and self.ready_bytes < self.pages.size_bytes
+            and (is_all_wanted or (len(self.ready) < self.pages.count and self.ready_bytes < self.pages.size_bytes))
         )
 
     def load(self, next_offset: int, messages: list[Message]) -> list[Delivery]:

@@ -22,8 +22,11 @@ class PageRequests:
     _memory: MemoryBudget
     _steps: Steps
 
-    def ask(self, queue: Queue) -> None:
-        """Request what the lanes want, each a page; a little of each while memory is short."""
+    def ask(self, queue: Queue, is_all_wanted: bool = False) -> None:
+        """Request what the lanes want, each a page; a little of each while memory is short.
+
+        is_all_wanted: more than the lanes want by themselves, as far as there is memory.
+        """
         feed = queue.feed
         if not feed.is_own and feed.fill():
             return
@@ -31,7 +34,7 @@ class PageRequests:
             if lane.spill is not None:
                 assert queue.spiller is not None, "a lane that has spilled has a spiller"
                 count = queue.spiller.fill(lane)
-            elif lane.next_load < lane.tail and lane.wants_page():
+            elif lane.next_load < lane.tail and lane.wants_page(is_all_wanted):
                 count = min(lane.pages.count, lane.tail - lane.next_load)
             else:
                 continue

@@ -28,9 +28,10 @@ class Kept:
     """The newest message of one key.  delivery: None while it is only on disk.
 
     number: 0 for a message found at the start, which is older than all others.
+    is_gone: it was taken; its key is kept because older messages may be found on disk.
     """
 
-    __slots__ = ("lane", "offset", "size_bytes", "log_offset", "number", "delivery")
+    __slots__ = ("lane", "offset", "size_bytes", "log_offset", "number", "delivery", "is_gone")
 
     def __init__(self, lane: Lane, message: Message, number: int, delivery: Delivery | None) -> None:
         self.lane = lane
@@ -39,6 +40,10 @@ class Kept:
         self.log_offset = message.log_offset
         self.number = number
         self.delivery = delivery
+        self.is_gone = False
+
+    def has_gone(self) -> bool:
+        return self.is_gone or (self.delivery is not None and self.delivery.state == GONE)
 
 
 class Keeper(KeepRule):
@@ -48,9 +53,23 @@ class Keeper(KeepRule):
 
     key_names: properties that may hold the key, the first found counts; () for none.
     came, came_back: messages and deliveries since the last run.  waiting: all keepers with work to do.
+    unread: lane -> end of what it had at the start, while some of that was never in memory, so its keys are unknown.
+    reads_on: new messages may replace some of these, so they must be read.
     """
 
-    __slots__ = ("context", "queue", "waiting", "key_names", "by_key", "came", "came_back", "next_number", "is_waiting")
+    __slots__ = (
+        "context",
+        "queue",
+        "waiting",
+        "key_names",
+        "by_key",
+        "came",
+        "came_back",
+        "next_number",
+        "is_waiting",
+        "unread",
+        "reads_on",
+    )
 
     def __init__(self, context: Context, queue: Queue, waiting: list[Keeper]) -> None:
         policy = queue.settings.queue
@@ -64,6 +83,13 @@ class Keeper(KeepRule):
         self.came_back: list[Delivery] = []
         self.next_number = 1
         self.is_waiting = False
+        self.unread: dict[Lane, int] = {}
+        self.reads_on = False
+
+    def restored(self) -> None:
+        """Note what the queue had at the start."""
+        if self.key_names:
+            self.unread = {lane: lane.tail for lane in self.queue.used_lanes if lane.next_load < lane.tail}
 
     def message_came(self, message: Message, delivery: Delivery | None) -> None:
         """A message was added to the queue.  delivery: None if it is only on disk."""
@@ -97,14 +123,22 @@ class Keeper(KeepRule):
         self._settle(dropped, CAUSE_REPLACED)
         policy = self.queue.settings.queue
         dropped = []
-        is_all = True
+        is_all = not self._reads_on()
         if policy.purge_on_no_consumers and not self.queue.consumer_count():
-            is_all = self._keep_ring(0, dropped)
+            is_all = self._keep_ring(0, dropped) and is_all
             self._settle(dropped, CAUSE_PURGED)
         elif policy.ring_size >= 0:
-            is_all = self._keep_ring(policy.ring_size, dropped)
+            is_all = self._keep_ring(policy.ring_size, dropped) and is_all
             self._settle(dropped, CAUSE_EVICTED)
         return not is_all
+
+    def _reads_on(self) -> bool:
+        """Say whether messages of the start must be read."""
+        for lane in list(self.unread):
+            if lane.next_load >= self.unread[lane]:
+                del self.unread[lane]
+        self.reads_on = self.reads_on and bool(self.unread)
+        return self.reads_on
 
     def _key(self, message: Message) -> str:
         properties = self.context.readers.properties(message, 1, False)
@@ -120,6 +154,7 @@ class Keeper(KeepRule):
         if not key:
             return
         known = self.by_key.get(key)
+        self.reads_on = True
         lane = self.queue.lane(message.priority)
         self.by_key[key] = Kept(lane, message, self.next_number, delivery)
         self.next_number += 1
@@ -136,7 +171,7 @@ class Keeper(KeepRule):
         if known is not None and known.lane is lane_of(delivery) and known.offset == message.queue_offset >= 0:
             known.delivery = delivery
             return
-        if known is None or (known.delivery is not None and known.delivery.state == GONE):
+        if known is None or (known.has_gone() and (delivery.tag or not known.number)):
             self.by_key[key] = Kept(lane_of(delivery), message, 0, delivery)
         elif known.delivery is delivery:
             return
@@ -147,6 +182,8 @@ class Keeper(KeepRule):
             self._drop_kept(known, dropped)
 
     def _drop_kept(self, kept: Kept, dropped: list[Range]) -> None:
+        if kept.has_gone():
+            return
         delivery = kept.delivery
         if delivery is None:
             delivery = kept.lane.ahead.by_offset.get(kept.offset)
@@ -216,11 +253,14 @@ class Keeper(KeepRule):
     def _sweep(self) -> None:
         """Forget some keys whose message is gone, with that message; the others are examined again later."""
         for key in list(islice(self.by_key, SWEPT_KEYS)):
-            delivery = self.by_key[key].delivery
-            if delivery is not None and delivery.state == GONE:
+            kept = self.by_key[key]
+            if kept.has_gone() and not self.unread:
                 del self.by_key[key]
-            else:
-                self.by_key.move_to_end(key)
+                continue
+            if kept.has_gone():
+                kept.is_gone = True
+                kept.delivery = None
+            self.by_key.move_to_end(key)
 
 
 def _first_ready(lane: Lane) -> Delivery | None:

@@ -29,6 +29,10 @@ class KeepRule:
         """Deliveries were loaded, or came back."""
 
     @abstractmethod
+    def restored(self) -> None:
+        """The queue has its messages of the last run; they are on disk."""
+
+    @abstractmethod
     def wait(self) -> None:
         """Check the queue at the end of this turn."""
 

@@ -321,3 +321,5 @@ class Destinations:
                 queue.depth += lane.restore(found.tail, found.cursor, found.settled, found.attempts)
             if queue.account is not None:
                 queue.account.restore(state.live_bytes, queue.depth)
+            if queue.extras.keeper is not None:
+                queue.extras.keeper.restored()

@@ -5,12 +5,14 @@ from __future__ import annotations
 import pytest
 
 from engine.backlog.lane_entries import LANE_MESSAGES
+from engine.consumers.consumer import AUTO
 from engine.open_transaction import Transaction, TransactionLimits
 from engine.sources.last_value_and_ring import SWEPT_KEYS, Keeper
 from engine.values.delivery import Refusal
 from engine.values.outcomes import CAUSE_EVICTED, CAUSE_PURGED, CAUSE_REPLACED, DROPPED
 from engine.values.stored import LaneState
 from tests.support.engine.engine_world import EngineWorld, address, world_with_consumer
+from tests.support.engine.restart_world import RestartWorld
 from tests.support.store.scripted_store import ScriptedStore, Settled, recovered_queue, stored_message
 
 DELAYS = {"redelivery__initial_redelivery_delay_ms": 300}
@@ -192,3 +194,39 @@ def test_without_consumers_nothing_waits_where_that_is_asked_for(persistent: boo
     purged = [one for one in world.store.settled if one.cause == CAUSE_PURGED]
     assert bool(purged) is persistent
     assert waiting(world) == []
+
+
+def last_value_of(is_kept: bool) -> RestartWorld:
+    return RestartWorld(address("q", queue__last_value=True, queue__last_value_key="k", queue__non_destructive=is_kept))
+
+
+@pytest.mark.parametrize("is_kept", [False, True], ids=["taken", "non-destructive"])
+def test_messages_of_earlier_runs_are_replaced_however_many_lie_on_disk(is_kept: bool) -> None:
+    count = LANE_MESSAGES + 200
+    world = last_value_of(is_kept)
+    for value in (b"old", b"older than new", b"new"):
+        for key in range(count):
+            world.broker.send(world.queue("q"), world.message(world.queue("q"), value, headers=f"k:{key}"))
+        world.turn()
+        assert world.stats().depth == count
+        world.restart()
+    world.send(b"newest", headers="k:0")
+    assert world.stats().depth == count
+    client = world.consuming(prefetch=2 * count)
+    world.finish_turns()
+    assert sorted(client.bodies()) == [b"new"] * (count - 1) + [b"newest"]
+
+
+def test_what_was_replaced_before_it_was_read_does_not_follow_the_newer_one() -> None:
+    world = last_value_of(False)
+    world.send(b"old", headers="k:1", priority=4)
+    world.restart()
+    client = world.client()
+    world.consumer(client, "q", AUTO)
+    for number in range(10):  # keys of messages that are gone are forgotten otherwise
+        world.broker.send(world.queue("q"), world.message(world.queue("q"), b"new", headers="k:1", priority=9))
+        world.broker.end_turn()
+        world.broker.begin_turn()
+        world.broker.send(world.queue("q"), world.message(world.queue("q"), b"", headers=f"k:x{number}", priority=9))
+    world.turn()
+    assert b"old" not in client.bodies() and world.stats().depth == 0
