@@ -32,18 +32,26 @@ TICK_MS: Final = 20
 DROPPED_AT_ONCE: Final = 1_500  # messages, in some 2 ms; the rest waits for the next tick
 MORE_MS: Final = 1  # until that tick
 PURGE_STEPS: Final = 14  # to begin one
+LOOK_AGAIN_MS: Final = 30_000  # at queues without consumers whose messages kept them from being deleted
 
 
 @dataclass(slots=True, eq=False)
 class _Checks(TimerTarget):
-    """A timer's key is the number of a queue that may be deleted."""
+    """A timer's key is the number of a queue that may be deleted, 0 for those in ``kept``.
+
+    kept: numbers of queues that are used by nobody, but have messages.
+    """
 
     _due: _Due
     _steps: Steps
+    kept: set[int] = field(default_factory=set)
 
     def timer_fired(self, key: int) -> None:
-        self._due.numbers.append(key)
-        if len(self._due.numbers) == 1:
+        is_under_way = bool(self._due.numbers)
+        self._due.numbers += [key] if key else sorted(self.kept)
+        if not key:
+            self.kept.clear()
+        if not is_under_way:
             self._steps.take_up(self._due)
 
 
@@ -128,6 +136,9 @@ class Upkeep(Observer):
 
     def __post_init__(self) -> None:
         self._checks = _Checks(_Due(self), self.subscribing.steps)
+        for queue in self.destinations.queues.values():  # those that the last run has left behind
+            if queue.settings.queue.auto_delete:
+                self._check_later(queue)
 
     def purge(self, queue: Queue, selector: str = "") -> Purge:
         """Start a purge of ``queue``.  Raises: InvalidSelector, LimitReached."""
@@ -192,6 +203,11 @@ class Upkeep(Observer):
             self.read.discard(queue.destination_id)
             self._check_later(queue)
 
+    def _look_again(self, key: int) -> None:
+        if not self._checks.kept:
+            self.context.call_later(LOOK_AGAIN_MS, self._checks, 0)
+        self._checks.kept.add(key)
+
     def _check_later(self, queue: Queue) -> None:
         due_ms = self.context.clock.monotonic_ms() + queue.settings.queue.auto_delete_delay_ms
         self.context.timers.call_at(due_ms, self._checks, queue.destination_id)
@@ -201,8 +217,11 @@ class Upkeep(Observer):
         queue = self.destinations.queues_by_id.get(key)
         if queue is None or queue.consumer_count() or self.scheduler.counts.get(key):
             return
+        if queue.name in self.destinations.lasting:
+            return
         most = queue.settings.queue.auto_delete_message_count
         if 0 <= most < queue.depth:
+            self._look_again(key)  # they may expire, or a transaction may take them
             return
         if queue.destination_id in self.destinations.readers.by_source:
             self.read.add(key)

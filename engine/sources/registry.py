@@ -49,6 +49,7 @@ class Destinations:
     queue_roster, topic_roster: ``queues`` and ``topics``, for work on all of them.
     temporaries: by name.  Their numbers, and those of advisory topics, are negative: they are not in the store.
     readers: queues of subscriptions, browsers and replays.
+    lasting: names of the queues in the configuration; they stay though nobody uses them.
     advisory_count: advisory topics that the broker has made; they do not count against the clients' limit.
     owned: client -> its temporary destinations.
     by_id: all of these, by the number that their messages carry.
@@ -71,6 +72,7 @@ class Destinations:
     temporaries: dict[str, Queue | Topic] = field(default_factory=dict)
     readers: EntryReaders = field(default_factory=EntryReaders)
     owned: dict[int, list[Queue | Topic]] = field(default_factory=dict)
+    lasting: set[str] = field(default_factory=set)
     advisory_count: int = 0
     queues_by_id: dict[int, Queue] = field(default_factory=dict)
     by_id: dict[int, Queue | Topic] = field(default_factory=dict)
@@ -92,8 +94,13 @@ class Destinations:
             queue = self._add_queue(self.context.store.open_destination(QUEUE, name), QUEUE, name)
         return queue
 
+    def lasting_queue(self, name: str) -> Queue:
+        """Return a queue that the configuration lists; ``auto_delete`` does not remove it."""
+        self.lasting.add(name)
+        return self.own_queue(name)
+
     def own_queue(self, name: str) -> Queue:
-        """Return a queue that the configuration names; it is made despite the limit."""
+        """Return a queue that the broker uses; it is made despite the limit."""
         queue = self.queues.get(name)
         if queue is None:
             queue = self._add_queue(self.context.store.open_destination(QUEUE, name), QUEUE, name)

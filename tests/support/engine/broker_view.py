@@ -98,6 +98,10 @@ class BrokerView(FeatureView):
         """Return a queue that the broker makes for itself."""
         return self._destinations.own_queue(name)
 
+    def lasting_queue(self, name: str) -> Queue:
+        """Return a queue that the configuration lists."""
+        return self._destinations.lasting_queue(name)
+
     def target(self, kind: int, name: str) -> Queue | Topic:
         return self._destinations.target(kind, name)
 
