@@ -198,7 +198,7 @@ class Advisories(Observer):
         policy = destination.settings.advisories
         if policy.delivery:
             self.message_event(MESSAGE_DELIVERED, destination, message)
-        receivers = destination.consumers if isinstance(destination, Queue) else destination.subscriptions
+        receivers = destination.consumer_count() if isinstance(destination, Queue) else len(destination.subscriptions)
         if policy.no_consumers and not receivers:
             self.message_event(NO_CONSUMER, destination, message)
 

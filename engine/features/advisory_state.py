@@ -119,7 +119,8 @@ class AdvisoryState:
         if not event.startswith(f"{CONSUMER}."):
             return []
         queues = [destinations.queues.get(its_name)] if kind == QUEUE else self._subscribed(its_name)
-        return [consumer for queue in queues if queue is not None for consumer in queue.consumers.values()]
+        shown = [one for queue in queues if queue is not None for one in destinations.taken_from(queue)]
+        return [consumer for queue in shown for consumer in queue.consumers.values()]
 
     def about(self, one: Present) -> Advisory | None:
         """Return the advisory of its coming, None if there is none or it has gone."""
@@ -142,7 +143,7 @@ class AdvisoryState:
 
     def counted(self, queue: Queue) -> dict[str, str]:
         """Return the number of a queue's consumers, or of a topic's subscriptions."""
-        count = len(queue.consumers)
+        count = self.destinations.kept_by(queue).consumer_count()
         if is_topic(queue.kind):
             topic = self.destinations.topics.get(queue.name)
             count = 0 if topic is None else len(topic.subscriptions)
@@ -164,7 +165,12 @@ class AdvisoryState:
 def is_taking(consumer: Consumer) -> bool:
     """Say whether a consumer really consumes; there are no advisories about browsers."""
     queue = consumer.queue
-    return bool(queue.destination_id) and not queue.feed.is_browser and not is_own(queue.name)
+    return bool(queue.destination_id) and not is_browsing(queue) and not is_own(queue.name)
+
+
+def is_browsing(queue: Queue) -> bool:
+    """Say whether a consumer of a queue only looks at another one; those of a non-destructive queue consume it."""
+    return queue.feed.is_browser and not queue.feed.is_consuming
 
 
 def is_own(name: str) -> bool:
@@ -207,7 +213,7 @@ def consumer_fields(consumer: Consumer) -> Fields:
     queue = consumer.queue
     return {
         "consumerId": client_part(consumer.client, consumer.consumer_id),
-        "browser": queue.feed.is_browser,
+        "browser": is_browsing(queue),
         "destination": named(queue),
         "prefetchSize": consumer.window.prefetch,
         "clientId": consumer.client.describe().get("client_id", ""),

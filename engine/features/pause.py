@@ -5,7 +5,6 @@ Source: ActiveMQ, ``QueueViewMBean.pause`` and ``QueueDispatchSelector``.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
 
@@ -13,7 +12,6 @@ from engine.clients.connections import Connections
 from engine.consumers.client import Outlet
 from engine.consumers.consumer import Consumer
 from engine.consumers.turn_steps import Steps
-from engine.sources.non_destructive import KeptMessages
 from engine.sources.queue import Queue
 from engine.sources.queue_rules import PauseBase
 from engine.sources.registry import Destinations
@@ -60,7 +58,7 @@ class Pauses:
         if queue.extras.pause is not None:
             return
         pause = Pause(by)
-        for one in self._shown_by(queue):
+        for one in self._destinations.taken_from(queue):
             one.extras.pause = pause
             # Those in the rotation in its order, because each is then found at its front.
             for consumer in [*one.rotation, *one.consumers.values()]:
@@ -74,13 +72,6 @@ class Pauses:
         pause = queue.extras.pause
         if not isinstance(pause, Pause):
             return
-        for one in self._shown_by(queue):
+        for one in self._destinations.taken_from(queue):
             one.extras.pause = None
         self._connections.output_drained(pause.room)
-
-    def _shown_by(self, queue: Queue) -> Iterator[Queue]:
-        """Yield the queues from which its consumers take: itself, and the views of a non-destructive queue."""
-        yield queue
-        for reader in self._destinations.readers.by_source.get(queue.destination_id, {}).values():
-            if isinstance(reader.feed, KeptMessages):
-                yield reader

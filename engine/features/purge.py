@@ -183,8 +183,9 @@ class Upkeep(Observer):
         queue = consumer.queue
         if not queue.feed.is_own and queue.feed.source_id in self.read:
             self._reader_gone(self.destinations.queues_by_id[queue.feed.source_id])
+        queue = self.destinations.kept_by(queue)
         policy = queue.settings.queue
-        if queue.consumers or queue.kind != QUEUE or queue.destination_id <= 0 or not queue.feed.is_own:
+        if queue.consumer_count() or queue.kind != QUEUE or queue.destination_id <= 0 or not queue.feed.is_own:
             return
         if policy.purge_on_no_consumers and queue.depth and not isinstance(consumer.client, Purge):
             self.subscribing.steps.left -= PURGE_STEPS  # a lost connection may have left thousands of queues

@@ -48,6 +48,7 @@ class Feed:
     pending: limit of waiting messages of a subscription in memory; None for no limit.
     is_own: the queue's messages are sent to it, and are not another destination's.
     is_browser: it only shows messages, and its deliveries change nothing.
+    is_consuming: it shows them to a consumer of a queue that keeps what is acknowledged, not to a browser.
     is_costly: its selector looks into bodies, which may take milliseconds per message.
     """
 
@@ -62,6 +63,7 @@ class Feed:
         "pending",
         "is_own",
         "is_browser",
+        "is_consuming",
         "is_costly",
     )
 
@@ -76,6 +78,7 @@ class Feed:
         self.pending: PendingRule | None = None
         self.is_own = False
         self.is_browser = False
+        self.is_consuming = False
         self.is_costly = selector is not None and selector.cost > CHEAP_CONDITIONS
 
     # -- reading the log
@@ -199,3 +202,4 @@ class EndedView(Feed):
     def __init__(self, feed: Feed) -> None:
         super().__init__(feed.number, feed.source_id, None)
         self.is_browser = True
+        self.is_consuming = feed.is_consuming

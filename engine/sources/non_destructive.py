@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 
 from engine.backlog.lane import Lane
 from engine.backlog.memory_budget import MemoryBudget
+from engine.selector.evaluate import Selector
 from engine.sources.entry_readers import Feeds
 from engine.sources.queue import Queue
 from engine.sources.queue_rules import AudienceBase
@@ -21,6 +22,10 @@ class KeptMessages(Snapshot):
     """Shows what such a queue keeps, and what arrives there."""
 
     __slots__ = ()
+
+    def __init__(self, feeds: Feeds, source_id: int, selector: Selector | None) -> None:
+        super().__init__(feeds, source_id, selector)
+        self.is_consuming = True
 
     def shown_by(self) -> str:
         return "reader of a non-destructive queue"

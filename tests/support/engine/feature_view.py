@@ -7,6 +7,7 @@ from engine.consumers.client import Client
 from engine.consumers.consumer import Consumer
 from engine.consumers.user_quota import Quotas
 from engine.features.advisories import Advisories
+from engine.features.advisory_state import Present
 from engine.features.last_settlements import LastSettlements
 from engine.features.retry import Retry
 from engine.features.slow_consumers import Watch
@@ -59,6 +60,10 @@ class FeatureView:
     def retry(self, queue: Queue, selector: str = "", rate: int = 0, limit: int = 0) -> Retry:
         """Send dead letters back.  Raises: InvalidSelector."""
         return self.broker.retries.begin(queue, selector, rate, limit)
+
+    def present(self, topic: str) -> list[Present]:
+        """Return what an advisory topic tells a new listener of."""
+        return self._advisories.present(topic)
 
     def copies(self, destination: Destination, message: Message) -> list[tuple[Target, Message]]:
         """Return the copies of a message to a composite or virtual destination."""

@@ -348,3 +348,20 @@ def test_a_topic_of_advisories_that_a_client_has_named_goes_with_its_last_subscr
     assert [body for _, body in _told(world, listener)] != []
     world.leave(listener)
     assert world.topic_names() == [] and not world.has_destinations()
+
+
+def test_those_who_read_a_queue_that_keeps_its_messages_are_its_consumers() -> None:
+    world = EngineWorld(address("kept", queue__non_destructive=True, advisories__no_consumers=True))
+    listener = _listener(world)
+    clients = [world.subscriber("kept"), world.subscriber("kept")]
+    _, *came = _told(world, listener)
+    assert [(name, body["ConsumerInfo"]["browser"]) for name, body in came] == [("Consumer.Queue.kept", False)] * 2
+    assert len(world.present("ActiveMQ.Advisory.Consumer.Queue.kept")) == 2
+    world.send(b"1", to="kept")
+    assert _told(world, listener) == []
+    world.leave(clients[0])
+    assert [b"consumerCount:1\n" in one.message.headers for one in listener.handed] == [True]
+    assert [name for name, _ in _told(world, listener)] == ["Consumer.Queue.kept"]
+    world.leave(clients[1])
+    world.send(b"2", to="kept")
+    assert [name for name, _ in _told(world, listener)] == ["Consumer.Queue.kept", "NoConsumer.Queue.kept"]

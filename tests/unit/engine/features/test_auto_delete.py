@@ -73,3 +73,14 @@ def test_a_queue_of_the_configuration_stays(is_restarted: bool) -> None:
     world.leave(world.subscriber("q"))
     world.advance(2 * LOOK_AGAIN_MS)
     assert world.has_queue("q")
+
+
+def test_a_queue_that_keeps_its_messages_goes_with_its_last_reader() -> None:
+    world = RestartWorld(address("q", queue__auto_delete=True, queue__non_destructive=True))
+    clients = [world.subscriber("q"), world.subscriber("q")]
+    world.leave(clients[0])
+    world.advance(1)
+    assert world.has_queue("q")
+    world.leave(clients[1])
+    world.advance(1)
+    assert not world.has_queue("q")
