@@ -16,7 +16,6 @@ from protocols import map_message as words
 from protocols.errors import FrameError
 from protocols.map_message import DEPTH_MAX, VALUES_MAX, Map, Typed
 from protocols.openwire.wire.modified_utf8 import STRING_BYTES_MAX, decode_text, encode_text
-from protocols.openwire.wire.octet_reader import OctetReader
 
 NULL: Final = 0
 BOOLEAN: Final = 1
@@ -84,13 +83,14 @@ def _count(reader: ValueReader, tally: Tally | None) -> None:
         tally.values += VALUES_MAX - max(0, reader.left)
 
 
-class ValueReader(OctetReader):
+class ValueReader:
     """Reads values one after the other, within bounds.  Every method raises FrameError."""
 
-    __slots__ = ("left",)
+    __slots__ = ("octets", "position", "left")
 
     def __init__(self, octets: bytes) -> None:
-        super().__init__(octets)
+        self.octets = octets
+        self.position = 0
         self.left = VALUES_MAX
 
     def finish(self) -> None:
@@ -110,20 +110,20 @@ class ValueReader(OctetReader):
         self.left -= 1
         if self.left < 0:
             raise FrameError(f"more than {VALUES_MAX} values in one map or stream, which is the limit")
-        tag = self.take(1)[0]
+        tag = self._take(1)[0]
         if tag == STRING:
             return Typed(words.STRING, self._text(2))
         if tag in _NUMBERS:
             word, form = _NUMBERS[tag]
-            return Typed(word, form.unpack(self.take(form.size))[0])
+            return Typed(word, form.unpack(self._take(form.size))[0])
         if tag == BOOLEAN:
-            return Typed(words.BOOLEAN, self.take(1) != b"\0")
+            return Typed(words.BOOLEAN, self._take(1) != b"\0")
         if tag == NULL:
             return Typed(words.NULL, None)
         if tag == BIG_STRING:
             return Typed(words.STRING, self._text(4))
         if tag == BYTES:
-            return Typed(words.BYTES, self.take(self._size(4)))
+            return Typed(words.BYTES, self._take(self._size(4)))
         if tag == CHAR:
             return Typed(words.CHAR, chr(self._size(2)))
         if tag == MAP:
@@ -135,17 +135,25 @@ class ValueReader(OctetReader):
     def _count(self, depth: int, least_bytes: int) -> int:
         if depth > DEPTH_MAX:
             raise FrameError(f"{depth} maps and lists inside each other; the limit is {DEPTH_MAX}")
-        count = int.from_bytes(self.take(4), "big", signed=True)
+        count = int.from_bytes(self._take(4), "big", signed=True)
         if count > (len(self.octets) - self.position) // least_bytes:
             raise FrameError(f"{count} values are announced in {len(self.octets) - self.position} octets")
         return max(count, 0)
 
+    def _take(self, count: int) -> bytes:
+        start = self.position
+        end = start + count
+        if count < 0 or end > len(self.octets):
+            raise FrameError(f"{count} octets are announced where {len(self.octets) - start} are left")
+        self.position = end
+        return self.octets[start:end]
+
     def _size(self, width: int) -> int:
-        return int.from_bytes(self.take(width), "big", signed=width == 4)
+        return int.from_bytes(self._take(width), "big", signed=width == 4)
 
     def _text(self, width: int) -> str:
         try:
-            return decode_text(self.take(self._size(width)))
+            return decode_text(self._take(self._size(width)))
         except UnicodeDecodeError as error:
             raise FrameError(f"a text is not in modified UTF-8: {error.reason}") from None
 

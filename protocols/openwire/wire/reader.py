@@ -50,7 +50,6 @@ from protocols.openwire.wire.layouts import (
     Field,
 )
 from protocols.openwire.wire.modified_utf8 import STRING_BYTES_MAX, decode_text, encode_text
-from protocols.openwire.wire.octet_reader import OctetReader
 
 
 def decode(body: bytes, version: int = VERSION) -> Structure:
@@ -63,13 +62,14 @@ def decode(body: bytes, version: int = VERSION) -> Structure:
     return found
 
 
-class Reader(OctetReader):
+class Reader:
     """Reads fields one after the other, within bounds.  Every method raises FrameError."""
 
-    __slots__ = ("version", "depth", "elements")
+    __slots__ = ("octets", "position", "version", "depth", "elements")
 
     def __init__(self, octets: bytes, version: int) -> None:
-        super().__init__(octets)
+        self.octets = octets
+        self.position = 0
         self.version = version
         self.depth = 0
         self.elements = 0
@@ -110,6 +110,14 @@ class Reader(OctetReader):
         if kind == THROWABLE:
             return self._throwable()
         return self.take(8)
+
+    def take(self, count: int) -> bytes:
+        start = self.position
+        end = start + count
+        if count < 0 or end > len(self.octets):
+            raise FrameError(f"{count} octets are announced where {len(self.octets) - start} are left")
+        self.position = end
+        return self.octets[start:end]
 
     def octet(self) -> int:
         position = self.position
