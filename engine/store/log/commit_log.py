@@ -110,9 +110,7 @@ class CommitLog:
         )
         if not lane.is_touched:
             self.state.touch(lane)
-        crc = crc32c(head)
-        if annotations:
-            crc = crc32c(annotations, crc)
+        crc = crc32c(annotations, crc32c(head)) if annotations else crc32c(head)
         crc = crc32c(body, crc32c(headers, crc))
         self._parts += (PACK_SIZE_AND_CRC(size, crc), head, annotations, headers, body, PADDING[size & 7])
         # The same as ``ConsumeQueue.add``, inlined: a call per message costs more than one percent.
