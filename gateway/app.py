@@ -285,7 +285,7 @@ def _broker(
     broker.readers.register(OPENWIRE, OpenWirePropertyReader())
     for named in config.destinations:
         if named.kind == QUEUE:
-            broker.destinations.lasting_queue(named.name)
+            broker.destinations.own_queue(named.name, is_lasting=True)
         else:
             broker.destinations.own_topic(named.name)
     return broker

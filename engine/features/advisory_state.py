@@ -13,6 +13,7 @@ from engine.consumers.client import Client
 from engine.consumers.consumer import Consumer
 from engine.features.advisory_topics import Fields
 from engine.sources.composite import Composite, Destination
+from engine.sources.entry_readers import kept_by
 from engine.sources.queue import Queue
 from engine.sources.registry import Destinations
 from engine.sources.topics.topic import Topic
@@ -119,7 +120,7 @@ class AdvisoryState:
         if not event.startswith(f"{CONSUMER}."):
             return []
         queues = [destinations.queues.get(its_name)] if kind == QUEUE else self._subscribed(its_name)
-        shown = [one for queue in queues if queue is not None for one in destinations.taken_from(queue)]
+        shown = [one for queue in queues if queue is not None for one in destinations.readers.taken_from(queue)]
         return [consumer for queue in shown for consumer in queue.consumers.values()]
 
     def about(self, one: Present) -> Advisory | None:
@@ -143,7 +144,7 @@ class AdvisoryState:
 
     def counted(self, queue: Queue) -> dict[str, str]:
         """Return the number of a queue's consumers, or of a topic's subscriptions."""
-        count = self.destinations.kept_by(queue).consumer_count()
+        count = kept_by(queue, self.destinations.queues_by_id).consumer_count()
         if is_topic(queue.kind):
             topic = self.destinations.topics.get(queue.name)
             count = 0 if topic is None else len(topic.subscriptions)

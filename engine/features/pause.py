@@ -58,7 +58,7 @@ class Pauses:
         if queue.extras.pause is not None:
             return
         pause = Pause(by)
-        for one in self._destinations.taken_from(queue):
+        for one in self._destinations.readers.taken_from(queue):
             one.extras.pause = pause
             # Those in the rotation in its order, because each is then found at its front.
             for consumer in [*one.rotation, *one.consumers.values()]:
@@ -72,6 +72,6 @@ class Pauses:
         pause = queue.extras.pause
         if not isinstance(pause, Pause):
             return
-        for one in self._destinations.taken_from(queue):
+        for one in self._destinations.readers.taken_from(queue):
             one.extras.pause = None
         self._connections.output_drained(pause.room)

@@ -16,6 +16,7 @@ from engine.consumers.turn_steps import Chore, Steps
 from engine.features.queue_run import QueueRun
 from engine.features.scheduler.scheduler import Scheduler
 from engine.ports.timers import TimerTarget
+from engine.sources.entry_readers import kept_by
 from engine.sources.observer import Observer
 from engine.sources.queue import Queue
 from engine.sources.queue_ends import QueueEnds
@@ -183,7 +184,7 @@ class Upkeep(Observer):
         queue = consumer.queue
         if not queue.feed.is_own and queue.feed.source_id in self.read:
             self._reader_gone(self.destinations.queues_by_id[queue.feed.source_id])
-        queue = self.destinations.kept_by(queue)
+        queue = kept_by(queue, self.destinations.queues_by_id)
         policy = queue.settings.queue
         if queue.consumer_count() or queue.kind != QUEUE or queue.destination_id <= 0 or not queue.feed.is_own:
             return

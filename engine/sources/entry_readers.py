@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from engine.backlog.settlement import SettlementBatch
@@ -10,6 +11,12 @@ from engine.consumers.turn_steps import Steps
 from engine.selector.properties import PropertyReaders
 from engine.sources.queue import Queue
 from engine.values.message import Message
+
+
+def kept_by(queue: Queue, queues: dict[int, Queue]) -> Queue:
+    """Return the queue itself; of a view of a non-destructive queue, that one if it is still among ``queues``."""
+    feed = queue.feed
+    return queues.get(feed.source_id, queue) if feed.is_consuming else queue
 
 
 @dataclass(slots=True, eq=False)
@@ -78,6 +85,13 @@ class EntryReaders:
         del readers[feed.number]
         if not readers:
             del self.by_source[feed.source_id]
+
+    def taken_from(self, queue: Queue) -> Iterator[Queue]:
+        """Yield the queues from which its consumers take: itself, and the views of a non-destructive queue."""
+        yield queue
+        for reader in self.by_source.get(queue.destination_id, {}).values():
+            if reader.feed.is_consuming:
+                yield reader
 
     def source_removed(self, number: int) -> None:
         """A destination is gone: the store is not asked for its entries any more."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -95,29 +94,17 @@ class Destinations:
             queue = self._add_queue(self.context.store.open_destination(QUEUE, name), QUEUE, name)
         return queue
 
-    def lasting_queue(self, name: str) -> Queue:
-        """Return a queue that the configuration lists; ``auto_delete`` does not remove it."""
-        self.lasting.add(name)
-        return self.own_queue(name)
+    def own_queue(self, name: str, is_lasting: bool = False) -> Queue:
+        """Return a queue that the broker uses; it is made despite the limit.
 
-    def own_queue(self, name: str) -> Queue:
-        """Return a queue that the broker uses; it is made despite the limit."""
+        is_lasting: the configuration lists it, so ``auto_delete`` does not remove it.
+        """
+        if is_lasting:
+            self.lasting.add(name)
         queue = self.queues.get(name)
         if queue is None:
             queue = self._add_queue(self.context.store.open_destination(QUEUE, name), QUEUE, name)
         return queue
-
-    def taken_from(self, queue: Queue) -> Iterator[Queue]:
-        """Yield the queues from which its consumers take: itself, and the views of a non-destructive queue."""
-        yield queue
-        for reader in self.readers.by_source.get(queue.destination_id, {}).values():
-            if reader.feed.is_consuming:
-                yield reader
-
-    def kept_by(self, queue: Queue) -> Queue:
-        """Return the queue itself; of a view of a non-destructive queue, that queue if it is still there."""
-        feed = queue.feed
-        return self.queues_by_id.get(feed.source_id, queue) if feed.is_consuming else queue
 
     def topic(self, name: str) -> Topic:
         """Return the topic ``name``, made at its first mention.  Raises: InvalidDestination, LimitReached."""

@@ -100,7 +100,7 @@ class BrokerView(FeatureView):
 
     def lasting_queue(self, name: str) -> Queue:
         """Return a queue that the configuration lists."""
-        return self._destinations.lasting_queue(name)
+        return self._destinations.own_queue(name, is_lasting=True)
 
     def target(self, kind: int, name: str) -> Queue | Topic:
         return self._destinations.target(kind, name)
