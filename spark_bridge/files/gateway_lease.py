@@ -9,7 +9,7 @@ from contextlib import suppress
 from time import monotonic
 from typing import Final
 
-from engine.store.read.leases import LEASE_LEAST_MS, LEASE_MOST_MS, READER_CHARACTERS
+from engine.store.read.leases import LEASE_LEAST_MS, LEASE_MOST_MS, reader_elsewhere
 from spark_bridge.errors import LakeError
 from spark_bridge.files.gateway_client import GatewayClient
 
@@ -38,7 +38,7 @@ class GatewayLease:
         self._is_refused = False
         self._renewals = renewals
         self._step_ms = max(LEASE_LEAST_MS, min(lease_ms, LEASE_MOST_MS))
-        asked = {"reader": reader[-READER_CHARACTERS:], "from_offset": from_offset, "lease_ms": self._step_ms}
+        asked = {"reader": reader_elsewhere(reader), "from_offset": from_offset, "lease_ms": self._step_ms}
         self._token = self._taken(PLACE, asked, 201)
         if self._token:
             self._renewing = threading.Thread(target=self._renew, name="penstock-lease", daemon=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from engine.store.read.export_watermarks import EXPORT, STREAM, Watermark
-from engine.store.read.leases import READER_CHARACTERS
+from engine.store.read.leases import reader_elsewhere
 from spark_bridge.errors import LakeError
 from spark_bridge.files.gateway_client import Answer, GatewayClient
 
@@ -34,7 +34,7 @@ def _described(store_id: str, mark: Watermark) -> dict[str, object]:
     return {
         "store": store_id,
         "kind": STREAM if mark.is_stream else EXPORT,
-        "reader": mark.reader[-READER_CHARACTERS:],
+        "reader": reader_elsewhere(mark.reader),
         "to_offset": mark.to_offset,
     }
 

@@ -25,6 +25,7 @@ FOLDER: Final = "readers"
 FORMAT: Final = 1
 SIZE_MAX: Final = 1 << 16  # of one file
 READER_CHARACTERS: Final = 200  # of the name of a stream, and of any reader elsewhere
+HASH_CHARACTERS: Final = 16  # of the hash in a name that is longer
 # Over HTTP, of the request that begins a lease or renews it.
 LEASE_LEAST_MS: Final = 1_000
 LEASE_MOST_MS: Final = 60_000  # a reader that is gone holds the log no longer
@@ -48,6 +49,17 @@ class ServedLease:
     holder: str
     lease: Lease
     since_ms: int
+
+
+def reader_elsewhere(name: str) -> str:
+    """Return the name that a reader elsewhere has at a gateway: of a long one its end, which tells people most.
+
+    A hash of the whole goes before that, so that two long names remain two readers.
+    """
+    if len(name) <= READER_CHARACTERS:
+        return name
+    digest = sha256(name.encode(errors="surrogatepass")).hexdigest()[:HASH_CHARACTERS]
+    return f"{digest}...{name[len(digest) + 3 - READER_CHARACTERS :]}"
 
 
 def write_lease(data: Path, store_id: str, lease: Lease, now_ms: int, key: str = "") -> None:

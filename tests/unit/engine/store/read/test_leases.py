@@ -10,7 +10,15 @@ from pathlib import Path
 import pytest
 
 from engine.store.disk.files import RealFiles, write_fully
-from engine.store.read.leases import Lease, end_lease, leased, read_leases, write_lease
+from engine.store.read.leases import (
+    READER_CHARACTERS,
+    Lease,
+    end_lease,
+    leased,
+    read_leases,
+    reader_elsewhere,
+    write_lease,
+)
 from engine.store.space.disk_usage import space_of
 from engine.store.space.retention_reasons import Keeping
 from engine.store.space.retention_rules import NoPolicies
@@ -189,3 +197,11 @@ def test_du_names_the_reader(tmp_path: Path) -> None:
     reader = copy_to(tmp_path, home.files)
     keeping = Keeping(NoPolicies(), 0, 0, home.clock.wall_ms(), HOUR_MS)
     assert space_of(reader, True, keeping).segments[0].reasons == ["me reads it, 9 minutes more at most"]
+
+
+def test_long_names_of_readers_elsewhere_remain_two_readers() -> None:
+    ends = "/lake" * 50
+    names = [reader_elsewhere(f"s3://{bucket}{ends}") for bucket in ("one", "two")]
+    assert len(set(names)) == 2
+    assert all(len(name) == READER_CHARACTERS and name.endswith(ends[-150:]) for name in names)
+    assert reader_elsewhere("x" * READER_CHARACTERS) == "x" * READER_CHARACTERS
