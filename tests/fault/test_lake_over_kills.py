@@ -44,6 +44,8 @@ BEFORE: Final = 4  # exports before the kills begin
 AT_ONCE: Final = 500
 PAUSE_S: Final = 0.02  # between messages of the traffic beside
 LIMIT_S: Final = 240.0
+POLL_S: Final = 0.02
+MOMENT_S: Final = 0.5
 
 
 @dataclass(frozen=True)
@@ -178,13 +180,20 @@ class Lake:
             self.gateway.kill9()
             self.gateway.restart(same_port=True)
             return True
-        found = [process.pid] if victim == WORK else [pid for pid, command in below(process.pid) if victim in command]
+        found = [process.pid] if victim == WORK else self._below(process, victim)
         if not found or process.poll() is not None:
             return False
         with suppress(ProcessLookupError):
             os.kill(self.choose.choice(found), signal.SIGKILL)
             return True
         return False
+
+    def _below(self, process: subprocess.Popen[str], victim: str) -> list[int]:
+        """Return such processes of Spark, at some time after the first one has begun: some live for a moment only."""
+        while process.poll() is None and not any(victim in command for _, command in below(process.pid)):
+            time.sleep(POLL_S)
+        time.sleep(self.choose.uniform(0, MOMENT_S))
+        return [pid for pid, command in below(process.pid) if victim in command]
 
     def lake(self) -> list[str]:
         table = deltalake.DeltaTable(self.place.table, storage_options=self.place.options)
