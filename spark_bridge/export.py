@@ -45,6 +45,7 @@ HOUR_MS: Final = 3_600_000
 NICE: Final = 10
 LOCAL: Final = "local[2]"
 NO_SPARK: Final = "none"
+LOOKS: Final = 5  # at a store of which retention takes what is read
 FILE_LEAST_BYTES: Final = 1 << 20
 FILE_MOST_BYTES: Final = 256 << 20  # also of the log for one task, which keeps much of it in memory
 FAILURES: Final = (PenstockError, OSError, ValueError)  # what an export raises
@@ -315,11 +316,21 @@ def _removed(
 
 
 def _matches(request: Request, reader: StoreReader, chosen: Selection) -> bool:
-    """Return whether the store has a destination of the pattern, or may have one where it is damaged."""
+    """Return whether the store has a destination of the pattern, or may have one where it is damaged.
+
+    No lease holds what this reads: if retention takes it from a gateway elsewhere, it is looked at again.
+    """
     if request.skip_damaged:
         return True
     with _hint(request):
-        catalog = read_catalog(reader, checks_entries=True)
+        for left in reversed(range(LOOKS)):
+            try:
+                catalog = read_catalog(reader, checks_entries=True)
+                break
+            except RangeGone:
+                if not left:
+                    raise
+                reader = StoreReader(_listed_again(request, reader.directory))
         return any(chosen.matches(each.kind, each.name) for each in catalog.destinations.values())
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import random
+import re
 import signal
 import subprocess
 import sys
@@ -32,7 +33,8 @@ pytest.importorskip("pyspark")
 deltalake = pytest.importorskip("deltalake")
 
 WORK: Final = "work"  # the process of the work: with Spark, its driver
-WORKER: Final = "-m pyspark."  # of Spark, which runs tasks and plans reads
+# Patterns of command lines.  A worker of Spark runs tasks and plans reads; ours has a daemon of its own.
+WORKER: Final = r"-m (pyspark|spark_bridge\.spark)\."
 EXECUTOR: Final = "CoarseGrainedExecutorBackend"
 GATEWAY: Final = "gateway"
 
@@ -190,10 +192,10 @@ class Lake:
 
     def _below(self, process: subprocess.Popen[str], victim: str) -> list[int]:
         """Return such processes of Spark, at some time after the first one has begun: some live for a moment only."""
-        while process.poll() is None and not any(victim in command for _, command in below(process.pid)):
+        while process.poll() is None and not any(re.search(victim, command) for _, command in below(process.pid)):
             time.sleep(POLL_S)
         time.sleep(self.choose.uniform(0, MOMENT_S))
-        return [pid for pid, command in below(process.pid) if victim in command]
+        return [pid for pid, command in below(process.pid) if re.search(victim, command)]
 
     def lake(self) -> list[str]:
         table = deltalake.DeltaTable(self.place.table, storage_options=self.place.options)
