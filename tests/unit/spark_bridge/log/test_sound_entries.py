@@ -20,6 +20,7 @@ from engine.values.stored import Range
 from spark_bridge.log.sound_entries import are_sound
 from spark_bridge.read.pieces import read_pieces
 from spark_bridge.read.plan import make_plan
+from tests.support.store.earlier_entries import remove_checks
 from tests.support.store.store_copy import copy_to
 from tests.support.store.store_home import THINNING, FileHome
 
@@ -116,10 +117,7 @@ def test_entries_of_earlier_versions_have_no_checks(directory: Path) -> None:
     whole = exported(directory)
     for path in queue_files(directory):
         entries = bytearray(path.read_bytes())
-        for at in range(0, len(entries), layout.ENTRY_BYTES):
-            entries[at + layout.CHECK_AT] = 0
-            if path.parent.parent.name == str(layout.SYSTEM_QUEUE):
-                entries[at + layout.LISTING_CHECK_AT : at + layout.LISTING_CHECK_AT + 4] = bytes(4)
+        remove_checks(entries, path.parent.parent.name == str(layout.SYSTEM_QUEUE))
         path.write_bytes(entries)
     reader = StoreReader(directory)
     assert are_sound(reader, parse(">"), 0, reader.end().offset)

@@ -15,6 +15,7 @@ from engine.store.verify.store_check import verify
 from engine.values.destination import QUEUE, TOPIC
 from engine.values.outcomes import ACKNOWLEDGED, CAUSE_NACK, CAUSE_NONE
 from engine.values.stored import Range
+from tests.support.store.earlier_entries import remove_checks
 from tests.support.store.store_home import FileHome
 
 HEADER = layout.SEGMENT_HEADER_BYTES
@@ -124,11 +125,7 @@ def test_entries_of_earlier_versions_have_no_checks(every: int) -> None:
     home = a_store()
     home.stop()
     for path in home.files.paths(".cq"):
-        octets = home.files.octets(path)
-        for at in range(0, len(octets), every * layout.ENTRY_BYTES):
-            octets[at + layout.CHECK_AT] = 0
-            if "/consumequeue/0/" in path:
-                octets[at + layout.LISTING_CHECK_AT : at + layout.LISTING_CHECK_AT + 4] = bytes(4)
+        remove_checks(home.files.octets(path), "/consumequeue/0/" in path, every)
     assert found(home) == []
     home.begin()
     home.send(1, 1)
@@ -174,8 +171,7 @@ def change_entry(home: FileHome) -> None:
 
 def change_a_listing(home: FileHome) -> None:
     octets = home.files.octets("data/consumequeue/0/0/00000000000000000000.cq")
-    octets[40 * 5 + layout.CHECK_AT] = 0
-    octets[40 * 5 + layout.LISTING_CHECK_AT : 40 * 5 + layout.LISTING_CHECK_AT + 4] = bytes(4)
+    remove_checks(octets, True)
     octets[40 * 5 + 16] ^= 1
 
 
