@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from engine.values.errors import PenstockError
+from engine.values.errors import PenstockError, RangeGone
 
 
 class TargetError(PenstockError):
@@ -18,6 +18,10 @@ class TargetBusy(TargetError):
     """Another export is at work in the target, or has just added to it; the next one may go on."""
 
     condition: ClassVar[str] = "target-busy"
+
+
+class ListOutdated(RangeGone):
+    """The files of a gateway elsewhere are no longer those that it listed; a new list has those that are left."""
 
 
 class LakeError(PenstockError):

@@ -17,6 +17,7 @@ from engine.store.read.store_files import RemotePath
 from engine.values.errors import PenstockError, RangeGone, StoreCorrupt
 from spark_bridge.arrow.bodies import AS_TEXT
 from spark_bridge.arrow.schema import MESSAGES
+from spark_bridge.errors import ListOutdated
 from spark_bridge.files.choice import store_at
 from spark_bridge.files.growing_store import GrowingStore
 from spark_bridge.files.place import is_url
@@ -45,7 +46,7 @@ HOUR_MS: Final = 3_600_000
 NICE: Final = 10
 LOCAL: Final = "local[2]"
 NO_SPARK: Final = "none"
-LOOKS: Final = 5  # at a store of which retention takes what is read
+ATTEMPTS: Final = 5  # at reading a store whose files change after they were listed
 FILE_LEAST_BYTES: Final = 1 << 20
 FILE_MOST_BYTES: Final = 256 << 20  # also of the log for one task, which keeps much of it in memory
 FAILURES: Final = (PenstockError, OSError, ValueError)  # what an export raises
@@ -123,7 +124,21 @@ def export_on(spark: OneSpark, request: Request) -> Result:
 
 
 def export_to(target: Target, request: Request, spark: OneSpark | None = None) -> Result:
-    """Add the new messages to a target that is open.  spark: None if the request needs none."""
+    """Add the new messages to a target that is open.  spark: None if the request needs none.
+
+    A gateway elsewhere may change its files before it knows of the lease, and when it is started again after a kill:
+    then the export begins anew.
+    """
+    for left in reversed(range(ATTEMPTS)):
+        try:
+            return _export_once(target, request, spark)
+        except ListOutdated:
+            if not left:
+                raise
+    raise AssertionError("the last attempt returns or raises")
+
+
+def _export_once(target: Target, request: Request, spark: OneSpark | None) -> Result:
     began = monotonic()
     chosen = selection.parse(request.destination)
     reader = StoreReader(request.store())
@@ -281,6 +296,8 @@ def _start(request: Request, reader: StoreReader, exported_to: int | None) -> in
     try:
         with _hint(request):
             reader.check_range(start, end, request.skip_damaged)
+    except ListOutdated:
+        raise
     except RangeGone as error:
         raise RangeGone(f"{error}; --skip-gone exports what is left") from None
     return start
@@ -316,21 +333,11 @@ def _removed(
 
 
 def _matches(request: Request, reader: StoreReader, chosen: Selection) -> bool:
-    """Return whether the store has a destination of the pattern, or may have one where it is damaged.
-
-    No lease holds what this reads: if retention takes it from a gateway elsewhere, it is looked at again.
-    """
+    """Return whether the store has a destination of the pattern, or may have one where it is damaged."""
     if request.skip_damaged:
         return True
     with _hint(request):
-        for left in reversed(range(LOOKS)):
-            try:
-                catalog = read_catalog(reader, checks_entries=True)
-                break
-            except RangeGone:
-                if not left:
-                    raise
-                reader = StoreReader(_listed_again(request, reader.directory))
+        catalog = read_catalog(reader, checks_entries=True)
         return any(chosen.matches(each.kind, each.name) for each in catalog.destinations.values())
 
 

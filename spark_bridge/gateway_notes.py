@@ -41,7 +41,7 @@ class GatewayNotes(RetentionNotes):
         except RangeGone as error:
             if not held.note:
                 raise
-            raise RangeGone(f"{error}; {held.note}") from None
+            raise type(error)(f"{error}; {held.note}") from None
         finally:
             held.end()
 

@@ -14,7 +14,7 @@ from pyspark import RDD, SparkContext
 
 from engine.values.errors import PenstockError, RangeGone, StoreCorrupt, StoreError
 from spark_bridge.attempts import Attempt
-from spark_bridge.errors import LakeError
+from spark_bridge.errors import LakeError, ListOutdated
 from spark_bridge.log.lost import Lost
 from spark_bridge.log.records import Piece
 from spark_bridge.log.settlements import Ranges
@@ -32,7 +32,7 @@ WORKER_ERROR: Final = re.compile(
     re.MULTILINE,
 )
 KNOWN_ERRORS: Final[dict[str, type[PenstockError]]] = {
-    error.__name__: error for error in (StoreError, StoreCorrupt, RangeGone, LakeError)
+    error.__name__: error for error in (StoreError, StoreCorrupt, RangeGone, LakeError, ListOutdated)
 }
 
 

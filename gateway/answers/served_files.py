@@ -25,11 +25,12 @@ RANGES_ALLOWED: Final = "one range of octets: bytes=FIRST-LAST, bytes=FIRST- or 
 
 
 class NoSuchRange(Exception):
-    """The file ends before the range begins.  size: of the file."""
+    """The file ends before the range begins.  size, tag: of the file, see ``Part``."""
 
-    def __init__(self, size: int) -> None:
+    def __init__(self, size: int, tag: str) -> None:
         super().__init__(f"the file has {size} octets")
         self.size = size
+        self.tag = tag
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,20 +98,21 @@ def read_part(directory: Path, path: str, asked: tuple[int, int] | None) -> Part
     descriptor = os.open(directory / path, os.O_RDONLY)
     try:
         status = os.fstat(descriptor)
-        first, stop = _within(status.st_size, asked)
+        first, stop = _within(status, asked)
         octets = os.pread(descriptor, min(stop - first, RANGE_BYTES_MAX), first)
         return Part(octets, first, status.st_size, _tag(status))
     finally:
         os.close(descriptor)
 
 
-def _within(size: int, asked: tuple[int, int] | None) -> tuple[int, int]:
+def _within(status: os.stat_result, asked: tuple[int, int] | None) -> tuple[int, int]:
     """Return where the range begins and ends in a file.  Raises: NoSuchRange."""
+    size = status.st_size
     if asked is None:
         return 0, size
     first, last = asked
     if first < 0:
         first, last = max(0, size - last), -1  # the last octets, so many
     if first >= size:
-        raise NoSuchRange(size)
+        raise NoSuchRange(size, _tag(status))
     return first, size if last < 0 else min(size, last + 1)

@@ -110,9 +110,13 @@ class GatewayClient:
                 self.close()
                 if attempt == attempts or isinstance(error, ssl.SSLCertVerificationError):
                     raise LakeError(f"cannot reach {self.title}: {_reason(error)} (attempt {attempt})") from None
-            # At once after the first: a gateway closes idle connections.
-            sleep(self._pause_s * min(PAUSE_FACTOR_MAX, 2 ** (attempt - 2)) if attempt > 1 else 0)
+            self.pause(attempt)
         raise AssertionError("the last attempt returns or raises")
+
+    def pause(self, attempt: int) -> None:
+        """Sleep after an attempt that will be followed by another.  attempt: its number, from 1 on."""
+        # Not after the first: a gateway closes idle connections.
+        sleep(self._pause_s * min(PAUSE_FACTOR_MAX, 2 ** (attempt - 2)) if attempt > 1 else 0)
 
     def _asked(self, method: str, path: str, headers: Mapping[str, str], body: bytes | None) -> Answer:
         if self._connection is None:

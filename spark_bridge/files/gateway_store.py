@@ -2,6 +2,9 @@
 
 The list is that of one moment and brings the checkpoint that was read before it.  What is below that checkpoint stays
 as it is, unless the gateway's retention drops or thins a segment; a range of such a file is an error that names it.
+
+A gateway that was killed begins by cutting off the room after its last record, and by making the newest entries of
+consume queues again in files that replace the old ones.  Readers wait for these: below the checkpoint they are equal.
 """
 
 from __future__ import annotations
@@ -19,18 +22,24 @@ from urllib.parse import quote
 
 from engine.store.format.file_heads import HEADS_BYTES, unpack_checkpoint
 from engine.store.read.segment_files import CHECKPOINT_TRIES
-from engine.values.errors import RangeGone
-from spark_bridge.errors import LakeError
-from spark_bridge.files.gateway_client import PAUSE_S, Answer, GatewayClient
+from spark_bridge.errors import LakeError, ListOutdated
+from spark_bridge.files.gateway_client import PATIENT_ATTEMPTS, PAUSE_S, Answer, GatewayClient
 from spark_bridge.files.store_ranges import RangedFiles
 
 if TYPE_CHECKING:
     from spark_bridge.files.gateway_lease import GatewayLease
 
 CHECKPOINT: Final = "checkpoint"
-RANGE_GIVEN: Final = re.compile(r"bytes ([0-9]+)-[0-9]+/([0-9]+)")
+SEGMENTS: Final = "commitlog/"
+QUEUES: Final = "consumequeue/"
+RANGE_GIVEN: Final = re.compile(r"bytes (?:([0-9]+)-[0-9]+|\*)/([0-9]+)")
 TOO_OLD: Final = "it is no gateway, or one of an older version, which gives no files"
 HeadKey = tuple[str, int, str]
+NO_FILE: Final = (-1, "")  # size and tag
+PART: Final = 206
+NOT_FOUND: Final = 404
+PAST_END: Final = 416  # of the file
+DROPPED: Final = "its retention has dropped it"
 NO_HEADS: Final[Mapping[HeadKey, bytes]] = MappingProxyType({})
 
 
@@ -39,7 +48,12 @@ class Listed:
     """The answer to the list.  files: octets and tag by path."""
 
     checkpoint: bytes
-    files: Mapping[str, tuple[int, str]]
+    files: dict[str, tuple[int, str]]
+
+    def entries_offset(self) -> int:
+        """Return the log offset below which the consume queues have all entries."""
+        found = unpack_checkpoint(self.checkpoint, CHECKPOINT)
+        return 0 if found is None else found.consume_queue_offset
 
 
 class GatewayStore:
@@ -64,7 +78,7 @@ class GatewayStore:
     def segments(self) -> list[HeadKey]:
         """Return path, size and tag of the segments in the order of the log."""
         files = self._listed.files
-        return sorted((path, *files[path]) for path in files if path.startswith("commitlog/"))
+        return sorted((path, *files[path]) for path in files if path.startswith(SEGMENTS))
 
     def told(self, what: str) -> AbstractContextManager[None]:
         return nullcontext()  # its errors say what was asked for
@@ -79,32 +93,59 @@ class GatewayStore:
         return GatewayFile(self, path)
 
     def read_at(self, path: str, size: int, position: int) -> bytes:
-        """Return octets of a file.  Raises: RangeGone if retention has dropped or changed it; LakeError."""
+        """Return octets of a file.  Raises: ListOutdated if retention has dropped or changed it; LakeError."""
         if path == CHECKPOINT:
             return self._listed.checkpoint[position : position + size]
         found = b""
         while len(found) < size:
             part = self._part(path, position + len(found), position + size - 1)
+            if not part:
+                return found.ljust(size, b"\0")  # as room that was not used
             found = part if not found else found + part
         return found
 
     def _part(self, path: str, first: int, last: int) -> bytes:
-        answer = self.client.get(f"/api/store/file?path={quote(path, safe='')}", f"bytes={first}-{last}")
-        if answer.status in (404, 416):
-            raise self._gone(path, "has dropped it")
-        given = RANGE_GIVEN.fullmatch(answer.headers.get("content-range", ""))
-        if answer.status != 206 or given is None or int(given[1]) != first or not answer.octets:
-            raise _failed(self.client, f"read {path}", answer)
-        size, tag = self._listed.files[path]
-        if answer.headers.get("etag") != f'W/"{tag}"' or int(given[2]) < size:
-            raise self._gone(path, "has removed messages from it")
-        return answer.octets
+        """Return the beginning of a range; nothing where a start has cut off the room after the last record."""
+        for _ in range(PATIENT_ATTEMPTS):
+            size, tag = self._listed.files[path]
+            answer = self.client.get(f"/api/store/file?path={quote(path, safe='')}", f"bytes={first}-{last}")
+            size_now, tag_now = self._file_now(path, first, answer)
+            if tag_now == tag and (size_now >= size or path.startswith(SEGMENTS)):
+                return answer.octets if answer.status == PART else b""
+            if not path.startswith(QUEUES):
+                break
+            self._wait_for_entries(path)
+        raise self._gone(path, DROPPED if size_now < 0 else "its retention has removed messages from it")
 
-    def _gone(self, path: str, what: str) -> RangeGone:
+    def _file_now(self, path: str, first: int, answer: Answer) -> tuple[int, str]:
+        """Return size and tag of the file of a range, NO_FILE if there is none.  Raises: LakeError."""
+        if answer.status == NOT_FOUND:
+            return NO_FILE
+        given = RANGE_GIVEN.fullmatch(answer.headers.get("content-range", ""))
+        if given is None or answer.status not in (PART, PAST_END):
+            raise _failed(self.client, f"read {path}", answer)
+        if answer.status == PART and (given[1] != str(first) or not answer.octets):
+            raise _failed(self.client, f"read {path}", answer)
+        return int(given[2]), answer.headers.get("etag", "").removeprefix('W/"').removesuffix('"')
+
+    def _wait_for_entries(self, path: str) -> None:
+        """Wait until a consume queue has its entries again.  Raises: ListOutdated, LakeError."""
+        for attempt in range(1, PATIENT_ATTEMPTS + 1):
+            now = self._list()
+            if now.entries_offset() >= self._listed.entries_offset():
+                break
+            self.client.pause(attempt)
+        size = now.files.get(path, NO_FILE)[0]
+        if size < self._listed.files[path][0]:
+            raise self._gone(path, DROPPED if size < 0 else "entries of it were removed")
+        again = (each for each in now.files if each.startswith(QUEUES) and each in self._listed.files)
+        self._listed.files.update((each, (self._listed.files[each][0], now.files[each][1])) for each in again)
+
+    def _gone(self, path: str, what: str) -> ListOutdated:
         name = path.rpartition("/")[2].partition(".")[0]
-        offsets = f"log offsets from {int(name)} on" if path.startswith("commitlog/") else "parts of the log"
-        return RangeGone(
-            f"{offsets} are gone: since {self.title} listed {path}, its retention {what}; a new read takes what is left"
+        offsets = f"log offsets from {int(name)} on" if path.startswith(SEGMENTS) else "parts of the log"
+        return ListOutdated(
+            f"{offsets} are gone: since {self.title} listed {path}, {what}; a new read takes what is left"
         )
 
     def _list(self) -> Listed:

@@ -19,11 +19,13 @@ pytest.importorskip("pyarrow")
 import pyarrow as pa
 from pyarrow.dataset import dataset
 
+from engine.store.read.catalog import read_catalog
 from engine.store.read.reader import StoreReader
 from engine.values.errors import StoreError
 from gateway.cli.shared.blocking_client import BlockingClient
 from spark_bridge.errors import LakeError
-from spark_bridge.read.scan import scan
+from spark_bridge.files.choice import store_at
+from spark_bridge.read.scan import plan_read, scan
 from spark_bridge.stream.micro_batches import LogStream, Place
 from tests.support.config.configurations import with_user
 from tests.support.process import raw_stomp
@@ -283,6 +285,22 @@ def test_a_lease_goes_on_after_a_restart(followed: Followed, tmp_path: Path) -> 
     assert followed.oldest() == 0
     assert gateway.get(place, {"lease_ms": 1_000})[0] == 200
     wait_until(lambda: followed.oldest() > 0, "retention", LIMIT_S, 0.5)
+
+
+@pytest.mark.parametrize("stop", ["kill", "restart"])
+def test_a_read_goes_on_over_a_restart(followed: Followed, stop: str) -> None:
+    gateway = followed.gateway
+    for _ in range(3):
+        followed.send()
+    read = plan_read({"path": followed.url(), "verify": "true"})
+    listed = store_at(followed.url())
+    gateway.kill9() if stop == "kill" else None
+    gateway.restart(same_port=True)
+    followed.send()
+    rows = sum(len(batch) for task in range(read.tasks()) for batch in read.rows(task))
+    assert rows == 3 * AT_ONCE
+    names = [each.name for each in read_catalog(StoreReader(listed), checks_entries=True).destinations.values()]
+    assert "sent" in names
 
 
 def stream_of(url: str) -> LogStream:

@@ -68,8 +68,8 @@ class StoreFileRoutes:
         except FileNotFoundError:
             raise Problem(404, f"{shown(path)} is no file of the store; /api/store/files lists them") from None
         except NoSuchRange as error:
-            size = {"Content-Range": f"bytes */{error.size}"}
-            raise Problem(416, f"Range is {shown(given)}; {error}", headers=size) from None
+            headers = {"Content-Range": f"bytes */{error.size}", "ETag": f'W/"{error.tag}"'}
+            raise Problem(416, f"Range is {shown(given)}; {error}", headers=headers) from None
         except OSError as error:
             raise Problem(507, f"{path} cannot be read: {error.strerror}") from None
         if wanted is None and len(part.octets) < part.size:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import base64
 import json
+import os
 import pickle
 import threading
 import time
@@ -20,6 +22,8 @@ from config.model import ServerConfig
 from config.permissions import Action, Permission
 from config.scram import hash_password
 from engine.store.disk.files import RealFiles
+from engine.store.format.file_heads import Checkpoint, pack_checkpoint
+from engine.store.read.export_watermarks import Watermark
 from engine.store.read.leases import Lease, read_leases
 from engine.store.read.reader import StoreReader
 from engine.values.errors import RangeGone
@@ -27,9 +31,11 @@ from gateway.cli.dispatch import execute
 from gateway.logins.login_check import LoginCheck
 from gateway.process import exit_codes
 from spark_bridge.arrow.schema import TABLES
-from spark_bridge.errors import LakeError, TargetError
+from spark_bridge.errors import LakeError, ListOutdated, TargetError
+from spark_bridge.export import NO_SPARK, Request, export
 from spark_bridge.files.choice import files_at, store_at
 from spark_bridge.files.gateway_store import GatewayStore
+from spark_bridge.files.growing_store import GrowingStore
 from spark_bridge.read.scan import plan_read, scan
 from tests.support.store.sample_store import DAY_ONE_MS, SampleStore
 from tests.support.store.served_store import HOUR_MS, served
@@ -159,6 +165,10 @@ def test_logins(store: SampleStore, monkeypatch: pytest.MonkeyPatch) -> None:
     served(store, work, GUARDED)
 
 
+def shortened(path: Path) -> None:
+    os.truncate(path, path.stat().st_size - 1)
+
+
 def dropped(path: Path) -> None:
     path.unlink()
 
@@ -169,13 +179,9 @@ def rewritten(path: Path) -> None:
     path.write_bytes(octets)
 
 
-def shortened(path: Path) -> None:
-    path.write_bytes(path.read_bytes()[:-1])
-
-
 @pytest.mark.parametrize(
     ("change", "expected"),
-    [(dropped, "has dropped it"), (rewritten, "has removed messages from it"), (shortened, "has removed messages")],
+    [(dropped, "has dropped it"), (rewritten, "has removed messages from it")],
 )
 def test_what_retention_takes_while_it_is_read(
     store: SampleStore, change: Callable[[Path], None], expected: str
@@ -188,6 +194,80 @@ def test_what_retention_takes_while_it_is_read(
         gone = f"log offsets from {int(segment.stem)} on are gone: since {url} listed .*{segment.name}, .*{expected}"
         with pytest.raises(RangeGone, match=gone):
             list(read.rows(0))
+
+    served(store, work)
+
+
+@pytest.mark.parametrize(
+    ("change", "what"),
+    [(rewritten, ""), (dropped, "its retention has dropped it"), (shortened, "entries of it were removed")],
+)
+def test_changed_queues(store: SampleStore, change: Callable[[Path], None], what: str) -> None:
+    """A start after a kill writes a queue's file again, with equal entries."""
+
+    def work(url: str) -> None:
+        listed = GatewayStore(url)
+        (queue,) = (store.directory / "consumequeue" / "1").glob("4/*.cq")
+        path, octets = str(queue.relative_to(store.directory)), queue.read_bytes()
+        change(queue)
+        if not what:
+            assert listed.read_at(path, len(octets), 0) == octets
+            return
+        with pytest.raises(ListOutdated, match=f"parts of the log are gone: since {url} listed {path}, {what}"):
+            listed.read_at(path, len(octets), 0)
+
+    served(store, work)
+
+
+def test_the_room_that_a_start_cuts_off_reads_as_zeros(store: SampleStore) -> None:
+    def work(url: str) -> None:
+        listed = GatewayStore(url)
+        path, size, _ = listed.segments()[-1]
+        octets = (store.directory / path).read_bytes()
+        os.truncate(store.directory / path, size - 100)
+        assert octets[-100:] == bytes(100)
+        for count in (50, 100, 150, size):
+            assert listed.read_at(path, count, size - count) == octets[-count:]
+
+    served(store, work)
+
+
+class Changing(GrowingStore):
+    """A gateway's store of which a segment changes so many times, each time after the files were listed."""
+
+    def __init__(self, url: str, segment: Path, times: int) -> None:
+        self.url = url
+        self.segment = segment
+        self.times = times
+
+    def now(self) -> Path:
+        listed = store_at(self.url)
+        if self.times:
+            self.times -= 1
+            rewritten(self.segment)
+        return listed
+
+    def end(self) -> tuple[str, int]:
+        raise AssertionError("no export asks for it")
+
+    def begin(self, store_id: str, mark: Watermark) -> None:
+        raise AssertionError("nobody follows")
+
+    def advance(self, store_id: str, mark: Watermark) -> None:
+        raise AssertionError("nobody follows")
+
+
+@pytest.mark.parametrize("times", [1, 2, 3, 99])
+def test_an_export_begins_anew_when_its_list_is_outdated(store: SampleStore, tmp_path: Path, times: int) -> None:
+    def work(url: str) -> None:
+        segment = min((store.directory / "commitlog").iterdir())
+        request = Request(Changing(url, segment, times), ">", tmp_path / "lake", NO_SPARK)
+        if times < 99:
+            assert export(request).rows == 300
+        else:
+            with pytest.raises(ListOutdated, match=f"since {url} listed .*{segment.name}, its retention has removed"):
+                export(request)
+        assert kept(store) == []
 
     served(store, work)
 
@@ -241,6 +321,20 @@ def test_parts_are_put_together_and_lost_answers_asked_for_again() -> None:
         assert found.open("commitlog/7.log").read_at(9, 0) == b"012345678"
         assert found.open("checkpoint").read_at(2, 1) == b"\0\0"
         assert asked[2:] == ["/api/store/file?path=commitlog%2F7.log"] * 4
+
+
+def test_a_queue_is_waited_for_until_it_has_its_entries_again() -> None:
+    def listing(entries_offset: int, size: int, tag: str) -> tuple[int, bytes, dict[str, str]]:
+        known = pack_checkpoint(Checkpoint(1, False, 900, 0, 1, entries_offset, 0, 1))
+        files = [{"path": "consumequeue/1/4/0.cq", "size": size, "tag": tag}]
+        return 200, json.dumps({"checkpoint": base64.b64encode(known).decode(), "files": files}).encode(), {}
+
+    past_end = 416, b"", {"ETag": 'W/"b"', "Content-Range": "bytes */2"}
+    answers = [listing(700, 4, "a"), past_end, listing(600, 2, "b"), listing(699, 4, "b"), listing(700, 4, "b")]
+    part = 206, b"3", {"ETag": 'W/"b"', "Content-Range": "bytes 3-3/4"}
+    with answering(*answers, part) as (url, asked):
+        assert GatewayStore(url, {}, pause_s=0).read_at("consumequeue/1/4/0.cq", 1, 3) == b"3"
+        assert len(asked) == len(answers) + 1
 
 
 @pytest.mark.parametrize(
