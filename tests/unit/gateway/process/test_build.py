@@ -10,6 +10,7 @@ import runpy
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -65,3 +66,16 @@ def test_each_c_file_is_in_one_unit_of_about_the_same_size(tmp_path: Path) -> No
     assert sorted(found) == sorted(sources)
     sizes = [sum(int(Path(name).stem) + 1 for name in names) for names in included]
     assert max(sizes) - min(sizes) <= 10
+
+
+def test_each_shim_is_in_one_file_beside_none_of_the_same_last_name(tmp_path: Path) -> None:
+    names = [path.removesuffix(".py").replace("/", ".") for path in HOT_FILES]
+    shims = [SimpleNamespace(name=name, sources=[str(tmp_path / f"{name}.c")]) for name in names]
+    files = SETUP["gather_shims"](shims, tmp_path)
+    assert sorted(shim.name for file in files for shim in file) == sorted(names)
+    for first, *others in files:
+        (unit,) = first.sources
+        included = re.findall('#include "(.+)"', Path(unit).read_text())
+        assert included == [f"{shim.name}.c" for shim in (first, *others)]
+        last_names = [name.removesuffix(".c").rpartition(".")[2] for name in included]
+        assert len(set(last_names)) == len(last_names)
