@@ -63,6 +63,10 @@ def execute(argv: list[str]) -> int:
             file=sys.stderr,
         )
         return exit_codes.USAGE
+    lost = next((text for text in _options(argv) if text.startswith("--") and text.endswith("=--")), "")
+    if lost:  # argparse takes the value away, and commands would get a list
+        print(f"penstock: an option is {lost!r}; allowed is another value than '--'", file=sys.stderr)
+        return exit_codes.USAGE
     names = [argv[0]] if argv and argv[0] in MODULES else list(MODULES)
     try:
         arguments = parser_of(names).parse_args(argv)
@@ -105,6 +109,11 @@ def parser_of(names: Iterable[str]) -> argparse.ArgumentParser:
     for name in names:
         importlib.import_module(MODULES[name]).add_parser(subparsers)
     return parser
+
+
+def _options(argv: list[str]) -> list[str]:
+    """Return the arguments before a ``--``, behind which none is an option."""
+    return argv[: argv.index("--")] if "--" in argv else argv
 
 
 def _is_unicode(text: str) -> bool:

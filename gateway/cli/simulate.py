@@ -263,6 +263,10 @@ def _setting(text: str) -> list[tuple[str, str, str, object]]:
 def _counts(option: str, text: str, most: int) -> list[int]:
     """Return the numbers of an option, none if it is not given.  Raises: CommandError."""
     numbers = text.split(",") if text else []
-    if not all(number.isascii() and number.isdigit() and 1 <= int(number) <= most for number in numbers):
+    digits = len(str(most))
+    if not all(
+        number.isascii() and number.isdigit() and len(number) <= digits and 1 <= int(number) <= most
+        for number in numbers
+    ):
         raise CommandError(f"{option} is {text!r}; allowed is a whole number from 1 to {most}, or several with commas")
     return [int(number) for number in numbers]

@@ -18,6 +18,8 @@ def answering(status: int, body: bytes, seen: list[str | None] | None = None) ->
             self.end_headers()
             self.wfile.write(body)
 
+        do_POST = do_GET
+
         def log_message(self, *_: object) -> None:
             pass
 

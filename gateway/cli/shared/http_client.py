@@ -6,7 +6,7 @@ import argparse
 import base64
 import json
 from time import sleep
-from typing import Any, Final
+from typing import Any, Final, NoReturn
 
 from engine.values.errors import StoreError
 from gateway.cli.shared.parsers import CommandError, add_user_argument, password_of
@@ -14,11 +14,13 @@ from gateway.process import exit_codes
 
 DEFAULT_URL: Final = "http://127.0.0.1:8161"
 ANSWER_TIME_S: Final = 10.0
+STORE_TIME_S: Final = 24 * 3_600.0  # a copy of a store, or a question that reads much of it, behind others
 BAD_REQUEST: Final = 400
 REFUSALS: Final = (403, 404, 409, 429, 507)
 POLL_INTERVAL_S: Final = 0.2
 PROBLEM_BYTES_MAX: Final = 64 * 1024
 TEXT_MAX_CHARACTERS: Final = 2_000
+NO_GATEWAY: Final = "this server does not answer as a Penstock gateway of this version"
 
 
 class HttpError(CommandError):
@@ -27,6 +29,13 @@ class HttpError(CommandError):
     def __init__(self, text: str, status: int = 0) -> None:
         refused = exit_codes.FAILED if status in REFUSALS else exit_codes.UNREACHABLE
         super().__init__(text, exit_codes.USAGE if status == BAD_REQUEST else refused)
+
+
+class _Answer(dict[str, Any]):
+    """An object of an answer.  What a command asks for and a server does not tell shows that it is no gateway."""
+
+    def __missing__(self, name: str) -> NoReturn:
+        raise HttpError(f"{NO_GATEWAY}: its answer has no {name!r}")
 
 
 def add_http_arguments(parser: argparse.ArgumentParser) -> None:
@@ -54,9 +63,17 @@ def _polled(url: str, path: str, authorization: str | None, status: dict[str, An
 
 
 def fetch(
-    url: str, path: str, authorization: str | None, method: str = "GET", body: dict[str, Any] | None = None
+    url: str,
+    path: str,
+    authorization: str | None,
+    method: str = "GET",
+    body: dict[str, Any] | None = None,
+    time_s: float = ANSWER_TIME_S,
 ) -> dict[str, Any]:
-    """Return the JSON object of the answer.  Raises: HttpError; CommandError for a ``url`` that is none."""
+    """Return the JSON object of the answer, which has ``time_s`` to begin.
+
+    Raises: HttpError; CommandError for a ``url`` that is none.
+    """
     import http.client
     import ssl
     import urllib.error
@@ -72,12 +89,15 @@ def fetch(
         request = urllib.request.Request(f"{base}{path}", data, method=method)
         if authorization is not None:
             request.add_header("Authorization", authorization)
-        with opener.open(request, timeout=ANSWER_TIME_S) as response:
-            document = json.load(response)
+        with opener.open(request, timeout=time_s) as response:
+            document = json.load(response, object_hook=_Answer)
     except urllib.error.HTTPError as error:
         with error:
             text = _problem_in(error.read(PROBLEM_BYTES_MAX))
         raise HttpError(f"{base} answers {error.code}: {text}", error.code) from None
+    except TimeoutError:  # that of the connection has urllib's error around it
+        text = f"{base} has not answered within {time_s:g} s, and may still do what it was asked for"
+        raise HttpError(text) from None
     except (OSError, http.client.HTTPException) as error:
         reason = error.reason if isinstance(error, urllib.error.URLError) else error
         if isinstance(reason, ssl.SSLCertVerificationError):

@@ -105,6 +105,7 @@ def test_the_report_is_a_table(data: Path, capsys: pytest.CaptureFixture[str]) -
         (["--set", "redelivery.maximum-redeliveries=many"], "'many', allowed is"),
         (["--set", "redelivery.maximum-redeliveries"], "allowed is KEY=VALUE"),
         (["--consumers", "0"], "--consumers is '0'; allowed is a whole number from 1 to 10000"),
+        (["--consumers", "9" * 5_000], "allowed is a whole number from 1 to 10000"),
         (["--prefetch", "1,x"], "--prefetch is '1,x'"),
         (["--processes", "-1"], "--processes is -1"),
         (["--destination", "nobody"], "has no messages of 'nobody' in this time"),

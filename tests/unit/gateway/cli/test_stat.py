@@ -12,6 +12,7 @@ import pytest
 from engine.values.broker_stats import BranchStats, ScheduleStats
 from gateway.__main__ import main
 from gateway.cli.operation.stat import LATE_READERS_MOST, table
+from gateway.cli.shared.http_client import HttpError, fetch
 from gateway.process import exit_codes
 from gateway.web.samples.rates import RateSampler
 from tests.support.answering import answering
@@ -142,6 +143,25 @@ def test_no_useful_answer(status: int, body: bytes, text: str, capsys: pytest.Ca
     with answering(status, body) as url:
         assert main(["stat", "--http", url]) == exit_codes.UNREACHABLE
     assert text in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    "command",
+    ["purge q", "delete q", "pause q", "retry", "reload", "transactions list", "schedule list", "top --once"]
+    + [f"store {what}" for what in ("query --key k", "dump", "du", "verify", "backup copy")]
+    + ["schedule cancel 1", "why message m"],
+)
+def test_the_answers_of_another_server(command: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with answering(200, b'{"ok": true}') as url:
+        assert main([*command.split(), "--http", url]) == exit_codes.UNREACHABLE
+    assert "does not answer as a Penstock gateway" in capsys.readouterr().err
+
+
+def test_a_server_that_takes_too_long() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        url = f"http://127.0.0.1:{silent.getsockname()[1]}"
+        with pytest.raises(HttpError, match=r"has not answered within 0\.01 s, and may still do what it was asked for"):
+            fetch(url, "/api/stat", None, time_s=0.01)
 
 
 def test_nobody_there(capsys: pytest.CaptureFixture[str]) -> None:
