@@ -33,6 +33,14 @@ class Search:
     named_by: list[str]
 
 
+class SearchGoesOn(UnknownMessage):
+    """The part of the log that one call searches has no such message.  before: where the next call begins."""
+
+    def __init__(self, text: str, before: int) -> None:
+        super().__init__(text)
+        self.before = before
+
+
 @dataclass(frozen=True, slots=True)
 class Lives:
     """lives: the newest first, at least one.  search: None if the store's id was given."""
@@ -51,7 +59,7 @@ def lives_of(
     """Return the messages that have an id.
 
     before: log offset below which a sender's id is searched for.
-    Raises: UnknownMessage, RangeGone, StoreCorrupt.
+    Raises: UnknownMessage, SearchGoesOn, RangeGone, StoreCorrupt.
     """
     if is_own_id(message_id, reader.store_id):
         return Lives([biography(reader, message_id)])
@@ -69,7 +77,8 @@ def lives_of(
             else:
                 named_by.append(_id(reader, record.offset))
     if not places:
-        raise UnknownMessage(_not_found(reader, message_id, searched, named_by))
+        text = _not_found(reader, message_id, searched, named_by)
+        raise UnknownMessage(text) if searched.is_whole else SearchGoesOn(text, searched.from_offset)
     lives = [biography(reader, _id(reader, place)) for place in sorted(places, reverse=True)]
     return Lives(lives, Search(message_id, searched.from_offset, searched.to_offset, searched.is_whole, named_by))
 

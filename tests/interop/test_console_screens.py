@@ -116,6 +116,34 @@ def test_the_log_has_what_is_settled(page: Console, rest: RestClient, unique: Ca
     page.has("sent to", "acknowledged")
 
 
+def test_a_history_found_by_the_senders_id_is_searched_for_once(
+    page: Console, connect: Connect, unique: Callable[[str], str]
+) -> None:
+    name, sender_id = unique("sent"), unique("order")
+    connect("1.2").send(f"/queue/{name}", "one", **{"amqp-message-id": sender_id})
+    page.open(f"messages/{name}")
+    page.has("the store's or the sender's")
+    page.run("[...document.querySelectorAll('[name=id]')].at(-1).value = arguments[0]; arguments[1]()", sender_id)
+    page.press("Show")
+    page.has("1 message has the id", "sent to")
+    after_samples = """
+        const events = new EventSource("/api/events");
+        let count = 0;
+        events.onmessage = () => {
+            if (++count < 5) return;
+            events.close();
+            const asked = performance.getEntriesByType("resource").map((one) => one.name);
+            arguments[0](asked.filter((one) => one.includes("/api/why/message/")).length);
+        };
+    """
+    assert page.run(after_samples) == 1
+    page.visit(f"/console/#/why/{sender_id}-2")
+    page.has("Why: message", "no message has it from its sender: all of the log below offset")
+    page.open(f"why/{sender_id}/8")
+    page.has("all of the log below offset")
+    assert all("404" in one for one in page.complaints())
+
+
 def test_a_message_is_sent(page: Console, rest: RestClient, unique: Callable[[str], str]) -> None:
     name = unique("written")
     page.open(f"send/queue/{name}")

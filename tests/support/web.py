@@ -22,6 +22,7 @@ from engine.values.broker_stats import BrokerStats, StoreStats
 from engine.values.errors import DestinationInUse, InvalidSelector, StoreError
 from engine.values.xid import xid_of
 from gateway.answers.jolokia import DiskUse
+from gateway.answers.message_lives import SearchGoesOn
 from gateway.answers.questions import WrongQuestion
 from gateway.answers.store_tasks import TaskRefused
 from gateway.answers.store_view import question_of
@@ -101,7 +102,7 @@ class Fixed(LiveStats):
 
 
 class Knowing(LiveWhy):
-    """Knows consumer 1, connection 2 and message ID:s-3."""
+    """Knows consumer 1, connection 2 and message ID:s-3; a search for ``early`` goes on."""
 
     def __init__(self) -> None:
         """Nothing of the gateway is here."""
@@ -113,6 +114,8 @@ class Knowing(LiveWhy):
         return Answer(["connection 2: open"], {"reason": ""}) if connection_id == 2 else None
 
     async def message(self, address: str, message_id: str, before: int) -> Answer:
+        if message_id == "early":
+            raise SearchGoesOn("'early' is not in this part", 4_096)
         if message_id != "ID:s-3":
             raise UnknownMessage(f"{message_id!r} is not of this store")
         return Answer(["message ID:s-3: sent"], {"events": []})

@@ -10,7 +10,7 @@ from engine.features.why import ConsumerView, ProducerView, Whereabouts
 from engine.store.read.found_message import NO_END
 from engine.store.read.message_history import Biography
 from engine.values.errors import PenstockError
-from gateway.answers.message_lives import Search
+from gateway.answers.message_lives import Search, SearchGoesOn
 from gateway.web.client_address import address_of
 from gateway.web.management.why import Answer, LiveWhy
 from gateway.web.routing.fields import Fields, Schema, Text, Whole
@@ -85,6 +85,8 @@ class WhyRoutes:
         try:
             before = NO_END if asked["before"] is None else asked["before"]
             return _response(await self._source.message(address_of(request), asked["id"], before), "")
+        except SearchGoesOn as error:
+            raise Problem(404, str(error), error.condition, before=error.before) from None
         except PenstockError as error:
             raise Problem(404, str(error), error.condition) from None
 

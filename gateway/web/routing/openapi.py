@@ -13,10 +13,17 @@ from aiohttp import web
 from gateway.web.routing.fields import Field, Schema, described, object_schema
 from gateway.web.routing.problems import CONTENT_TYPE
 from gateway.web.routing.routes import LOGIN, Media, Route, Values
-from gateway.web.routing.schemas import ANY_OBJECT, INTEGER, STRING, members
+from gateway.web.routing.schemas import ANY_OBJECT, INTEGER, STRING, closed
 
 VERSION: Final = "3.1.0"
-PROBLEM: Final[Schema] = members(type=STRING, title=STRING, status=INTEGER, detail=STRING, condition=STRING)
+PROBLEM: Final[Schema] = closed(
+    {
+        **dict.fromkeys(("type", "title", "detail", "condition"), STRING),
+        "status": INTEGER,
+        "before": {**INTEGER, "description": "Of a search that has found nothing: where the next one begins."},
+    },
+    optional=("before",),
+)
 INTRODUCTION: Final = (
     "Messages, destinations and consumers of a Penstock gateway, and its operation. Every error is a problem document "
     "(RFC 9457): detail says what was seen and what is allowed, condition is a stable word. Host must be a literal IP "

@@ -60,15 +60,23 @@ class Problem(Exception):
     """A request that cannot be met.
 
     detail: what was seen and what is allowed.  condition: a stable word for programs, "" for that of the status.
-    headers: of the answer.
+    headers: of the answer.  before: log offset at which a search that has found nothing goes on.
     """
 
-    def __init__(self, status: int, detail: str, condition: str = "", headers: Mapping[str, str] | None = None) -> None:
+    def __init__(
+        self,
+        status: int,
+        detail: str,
+        condition: str = "",
+        headers: Mapping[str, str] | None = None,
+        before: int | None = None,
+    ) -> None:
         super().__init__(detail)
         self.status = status
         self.detail = detail
         self.condition = condition or _CONDITIONS.get(status, "invalid-request")
         self.headers = dict(headers or {})
+        self.before = before
 
     @staticmethod
     def unwritten(what: str, error: OSError) -> Problem:
@@ -82,6 +90,7 @@ class Problem(Exception):
             "status": self.status,
             "detail": self.detail[:SEEN_MAX_CHARACTERS],
             "condition": self.condition,
+            **({} if self.before is None else {"before": self.before}),
         }
         # In ASCII: a name of a client may hold half of a surrogate pair.
         return web.Response(

@@ -1,6 +1,6 @@
 // The console: it draws the view that the address names after #, and again after each sample of the gateway.
 
-import { connectionView, destinationView, settingsView, whyView } from "./destination.js";
+import { connectionView, destinationView, historyView, settingsView, whyView } from "./destination.js";
 import { listView, restart } from "./lists.js";
 import { deadView, messagesView, messageView, sendView } from "./messages.js";
 import { alarmsView, producersView, scheduleView, storeView, transactionsView } from "./operation.js";
@@ -16,6 +16,7 @@ let drawnMs = 0;
 let isStill = false; // the view is as it was asked for: events do not draw it again
 let isTurned = false; // another address was chosen: the focus goes to its view
 let asked = 0; // a draw that a later one has overtaken changes nothing
+let ended = 0; // the last draw that nothing has overtaken
 let events = null;
 
 const VIEWS = {
@@ -25,7 +26,7 @@ const VIEWS = {
   destination: destinationView,
   connection: connectionView,
   consumer: (id) => whyView("consumer", id),
-  why: (id) => whyView("message", id),
+  why: historyView,
   messages: messagesView,
   message: messageView,
   send: sendView,
@@ -91,6 +92,8 @@ async function draw() {
     if (mine !== asked) return;
     if (error.needsLogin) askForLogin();
     else say(error.message, true);
+  } finally {
+    if (mine === asked) ended = mine;
   }
 }
 
@@ -131,7 +134,7 @@ function listen() {
     overview = JSON.parse(event.data);
     drawOverview();
     const isSelecting = !getSelection().isCollapsed && view.contains(getSelection().anchorNode);
-    const isBusy = isSelecting || document.querySelector("dialog");
+    const isBusy = isSelecting || ended !== asked || document.querySelector("dialog");
     if (!isStill && !isBusy && performance.now() - drawnMs >= REFRESH_MS) draw();
   };
   mine.onerror = () => {

@@ -84,6 +84,22 @@ export async function whyView(what, id) {
   return { title: `Why: ${what} ${id}`, frame: () => element("div"), content };
 }
 
+// What was searched for in the log stands still: a search reads much of it.  before: the log offset below which to search.
+export async function historyView(id, before = "") {
+  const asked = before && `?${new URLSearchParams({ before })}`;
+  const answer = await ask(`../api/why/message/${encodeURIComponent(id)}${asked}`).catch((error) => {
+    if (!error.isUnknown) throw error;
+    return { lines: [error.message], search: { is_whole: error.before === undefined, from_offset: error.before } };
+  });
+  const { lines, search } = answer;
+  const content = [element("pre", { tabindex: 0 }, lines.join("\n"))];
+  if (search && !search.is_whole) {
+    const earlier = String(search.from_offset);
+    content.push(element("p", {}, link(path("why", id, earlier), `Search the log below offset ${earlier}`)));
+  }
+  return { title: `Why: message ${id}`, frame: () => element("div"), isStill: Boolean(search), content };
+}
+
 export async function connectionView(id) {
   const [answer, consumers] = await Promise.all([
     ask(`../api/why/producer/${id}`),

@@ -55,6 +55,8 @@ export async function ask(relative, options = {}) {
   if (!response.ok) {
     const error = new Error(answer.detail || `${relative}: ${response.status}`);
     error.needsLogin = response.status === 401;
+    error.isUnknown = response.status === 404;
+    error.before = answer.before;
     throw error;
   }
   return answer;

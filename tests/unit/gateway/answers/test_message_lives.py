@@ -11,7 +11,7 @@ from engine.store.read.records import UnknownMessage
 from engine.store.settings import StoreSettings
 from engine.values.destination import QUEUE
 from engine.values.message import KEYED, PERSISTENT, STOMP, Message
-from gateway.answers.message_lives import SENDER_ID_MAX, lives_of, search_lines
+from gateway.answers.message_lives import SENDER_ID_MAX, SearchGoesOn, lives_of, search_lines
 from tests.support.store.store_copy import copy_to
 from tests.support.store.store_home import FileHome
 
@@ -66,11 +66,10 @@ def test_the_limit_is_said_with_where_to_go_on(tmp_path: Path) -> None:
     message_id = sent.send(b"amqp-message-id:mine\n")
     sent.fill()
     reader = sent.reader(tmp_path)
-    with pytest.raises(
-        UnknownMessage, match=r"has it from its sender: the log was searched from offset \d+"
-    ) as refused:
+    with pytest.raises(SearchGoesOn, match=r"has it from its sender: the log was searched from offset \d+") as refused:
         lives_of(reader, "mine", most_bytes=10_000)
     at = int(str(refused.value).rpartition("--before ")[2].removesuffix(" goes on"))
+    assert refused.value.before == at
     found = lives_of(reader, "mine", before=at)
     assert [life.message_id for life in found.lives] == [message_id]
 

@@ -25,6 +25,7 @@ async def check(method: str, path: str, body: str, status: int, expected: str) -
         ("why/producer/2", 200, "connection 2: open"),
         ("why/producer/9", 404, "no connection 9"),
         ("why/message/ID:s-3", 200, "message ID:s-3: sent"),
+        ("why/message/early", 404, '"before": 4096'),
         ("why/message/other", 404, "'other' is not of this store"),
     ],
 )
