@@ -15,6 +15,7 @@ from gateway.web.limits.loop_share import LoopShare
 from gateway.web.limits.request_memory import RequestMemory
 from gateway.web.routing.bodies import refuse_encoding, refuse_unclear_length
 from gateway.web.routing.credentials import checked_groups
+from gateway.web.routing.fields import shown
 from gateway.web.routing.foreign_pages import ForeignPages
 from gateway.web.routing.problems import HEADERS, Handler, Problem
 from gateway.web.routing.request_logins import RequestLogins
@@ -49,6 +50,7 @@ class Access:
             if self._sockets is not None and self._sockets.is_meant(request):
                 if not self._sockets.admits(request.headers.get("Origin")):
                     self._foreign_pages.refuse(request, None, ", or one of http.origins")
+                _refuse_unread_key(request)
                 return await self._sockets.serve(request, HEADERS)  # its protocol has a login, and a share, of its own
             return await self._share.within(self._answer(request, handler, connection))
         finally:
@@ -90,3 +92,10 @@ class Access:
         if actions and not (any(map(allows, actions)) and all(map(allows, permission.also))):
             asked = f"{request.method} {request.path[:200]}"
             raise Problem(403, f"{asked} needs the permission {permission.words} for all destinations (match: '>')")
+
+
+def _refuse_unread_key(request: web.Request) -> None:
+    """Refuse a key of a WebSocket with which aiohttp fails.  Raises: Problem."""
+    key = request.headers.get("Sec-WebSocket-Key", "")
+    if not key.isascii():
+        raise Problem(400, f"Sec-WebSocket-Key is {shown(key)}; allowed is Base64")

@@ -248,6 +248,18 @@ async def _until(holds: Callable[[], bool]) -> None:
             await asyncio.sleep(0.001)
 
 
+@pytest.mark.parametrize("key", [b"\xff", b"=", b""])
+async def test_a_key_of_a_websocket_that_is_no_base64(key: bytes, caplog: pytest.LogCaptureFixture) -> None:
+    async with listening(sockets=SocketRoute(_nobody)) as endpoint:
+        reader, writer = await asyncio.open_connection("127.0.0.1", endpoint.port)
+        writer.write(b"GET / HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n")
+        writer.write(b"Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: " + key + b"\r\n\r\n")
+        assert await reader.readuntil(b"\r\n") == b"HTTP/1.1 400 Bad Request\r\n"
+        writer.close()
+        await writer.wait_closed()
+    assert caplog.records == []
+
+
 async def test_an_unknown_sub_protocol_fills_no_log(caplog: pytest.LogCaptureFixture) -> None:
     async with (
         listening(sockets=SocketRoute(_nobody)) as endpoint,
