@@ -296,8 +296,6 @@ def _start(request: Request, reader: StoreReader, exported_to: int | None) -> in
     try:
         with _hint(request):
             reader.check_range(start, end, request.skip_damaged)
-    except ListOutdated:
-        raise
     except RangeGone as error:
         raise RangeGone(f"{error}; --skip-gone exports what is left") from None
     return start

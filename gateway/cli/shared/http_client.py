@@ -112,6 +112,13 @@ def fetch(
     return document
 
 
+def fetch_long(
+    arguments: argparse.Namespace, path: str, method: str = "GET", body: dict[str, Any] | None = None
+) -> dict[str, Any]:
+    """Do the same for a command whose answer takes as long as the store is large."""
+    return fetch(arguments.http, path, authorization_of(arguments.user), method, body, STORE_TIME_S)
+
+
 def _problem_in(octets: bytes) -> str:
     """Return the detail of a problem document; of another server's answer, its beginning."""
     try:

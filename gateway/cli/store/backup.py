@@ -9,7 +9,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from gateway.cli.shared.http_client import STORE_TIME_S, authorization_of, fetch
+from gateway.cli.shared.http_client import fetch_long
 from gateway.cli.shared.parsers import Subparsers
 from gateway.process import exit_codes
 
@@ -40,8 +40,7 @@ def run(arguments: argparse.Namespace) -> int:
 def _back_up(arguments: argparse.Namespace) -> dict[str, Any]:
     target = os.path.abspath(arguments.directory)  # the gateway may have another working directory
     if arguments.http is not None:
-        asked = {"directory": target}
-        return fetch(arguments.http, "/api/store/backup", authorization_of(arguments.user), "POST", asked, STORE_TIME_S)
+        return fetch_long(arguments, "/api/store/backup", "POST", {"directory": target})
     from engine.store.read.backup import back_up
     from engine.values.errors import StoreError
 

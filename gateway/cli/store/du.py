@@ -9,7 +9,7 @@ from typing import Any
 
 from engine.store.plain_words import counted, size
 from gateway.answers.wording import clock_time
-from gateway.cli.shared.http_client import STORE_TIME_S, authorization_of, fetch
+from gateway.cli.shared.http_client import fetch_long
 from gateway.cli.shared.parsers import Subparsers
 from gateway.process import exit_codes
 from gateway.process.log_lines import one_line
@@ -48,8 +48,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 def _space(arguments: argparse.Namespace) -> dict[str, Any]:
     if arguments.http is not None:
-        path = f"/api/store/du?why={'true' if arguments.why else 'false'}"
-        return fetch(arguments.http, path, authorization_of(arguments.user), time_s=STORE_TIME_S)
+        return fetch_long(arguments, f"/api/store/du?why={'true' if arguments.why else 'false'}")
     from engine.store.read.reader import StoreReader
     from engine.store.space.disk_usage import space_of
 

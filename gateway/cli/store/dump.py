@@ -7,7 +7,7 @@ import json
 from typing import Any
 from urllib.parse import urlencode
 
-from gateway.cli.shared.http_client import STORE_TIME_S, authorization_of, fetch
+from gateway.cli.shared.http_client import fetch_long
 from gateway.cli.shared.parsers import Subparsers
 from gateway.process import exit_codes
 
@@ -37,12 +37,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 def _page(arguments: argparse.Namespace, asked: dict[str, str]) -> dict[str, Any]:
     if arguments.http is not None:
-        return fetch(
-            arguments.http,
-            f"/api/store/dump?{urlencode(asked)}",
-            authorization_of(arguments.user),
-            time_s=STORE_TIME_S,
-        )
+        return fetch_long(arguments, f"/api/store/dump?{urlencode(asked)}")
     from engine.store.read.reader import StoreReader
     from gateway.answers.store_dump import dump_page
 

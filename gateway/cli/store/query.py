@@ -11,7 +11,7 @@ from urllib.parse import urlencode
 
 from engine.store.plain_words import counted
 from gateway.answers.wording import clock_time
-from gateway.cli.shared.http_client import STORE_TIME_S, authorization_of, fetch
+from gateway.cli.shared.http_client import fetch_long
 from gateway.cli.shared.parsers import Subparsers
 from gateway.process import exit_codes
 from gateway.process.log_lines import one_line
@@ -56,12 +56,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 def _ask(arguments: argparse.Namespace, asked: dict[str, str]) -> dict[str, Any]:
     if arguments.http is not None:
-        return fetch(
-            arguments.http,
-            f"/api/store/query?{urlencode(asked)}",
-            authorization_of(arguments.user),
-            time_s=STORE_TIME_S,
-        )
+        return fetch_long(arguments, f"/api/store/query?{urlencode(asked)}")
     from engine.store.read.reader import StoreReader
     from gateway.answers.store_view import answer, question_of
 

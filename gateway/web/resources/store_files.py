@@ -68,7 +68,7 @@ class StoreFileRoutes:
         except FileNotFoundError:
             raise Problem(404, f"{shown(path)} is no file of the store; /api/store/files lists them") from None
         except NoSuchRange as error:
-            headers = {"Content-Range": f"bytes */{error.size}", "ETag": f'W/"{error.tag}"'}
+            headers = {"Content-Range": f"bytes */{error.size}", "ETag": _etag(error.tag)}
             raise Problem(416, f"Range is {shown(given)}; {error}", headers=headers) from None
         except OSError as error:
             raise Problem(507, f"{path} cannot be read: {error.strerror}") from None
@@ -78,10 +78,14 @@ class StoreFileRoutes:
 
 
 def _answer(part: Part, is_part: bool) -> web.Response:
-    # Weak: the file that is written to keeps its tag, and so do the octets below what was published.
-    headers = {"ETag": f'W/"{part.tag}"', "Accept-Ranges": "bytes"}
+    headers = {"ETag": _etag(part.tag), "Accept-Ranges": "bytes"}
     if is_part:
         headers["Content-Range"] = f"bytes {part.first}-{part.first + len(part.octets) - 1}/{part.size}"
     return web.Response(
         body=part.octets, status=206 if is_part else 200, headers=headers, content_type="application/octet-stream"
     )
+
+
+def _etag(tag: str) -> str:
+    # Weak: the file that is written to keeps its tag, and so do the octets below what was published.
+    return f'W/"{tag}"'
