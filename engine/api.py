@@ -199,17 +199,33 @@ class EngineApi:
             rates.charge_sender(message)
         return gate
 
-    def send_granted(self, destination: Target, message: Message) -> int:
-        """Accept a message despite its full address, because its sender had been granted credit for it.
+    def send_paced(self, client: Client, paced: Target, destination: Destination, message: Message) -> int:
+        """Do the same for a message that counts for the rate at which ``client`` may send to ``paced``.
+
+        paced: what ``paced_part`` returns for ``destination``.  A message that is refused counts for nothing.
+        """
+        waits = self.producer_gates.waits
+        if waits.rate_refusal(client, paced) != gates.OPEN:
+            return gates.RATE
+        gate = self.send(destination, message)
+        if gate != gates.OPEN:
+            waits.not_sent(client, paced)
+        return gate
+
+    def send_granted(self, client: Client, destination: Target, message: Message) -> int:
+        """Accept a message despite its full address, because ``client`` had been granted credit for it.
 
         Return the gate of the disk, the memory or the user's rate that refuses it nevertheless, gates.OPEN for none.
+        An accepted one counts for the client's rate.
         """
         rates = self.producer_gates.user_rates
         if rates is not None and not rates.admit_sender():
             return gates.USER_RATE
         gate = self.acceptance.send_granted(destination, message)
-        if rates is not None and gate == gates.OPEN:
-            rates.charge_sender(message)
+        if gate == gates.OPEN:
+            self.producer_gates.waits.rate_refusal(client, destination)
+            if rates is not None:
+                rates.charge_sender(message)
         return gate
 
     # -- receiving

@@ -7,7 +7,7 @@ from typing import Generic, TypeVar
 from mypy_extensions import mypyc_attr
 
 from engine.limits.parked_producers import PAUSE, REFUSE, BlockLimit
-from engine.sources.composite import Destination, Target, reached
+from engine.sources.composite import Destination, Target, paced_part, reached
 from engine.sources.identified import Identified
 from engine.values import gates
 from engine.values.destination import QUEUE, TOPIC
@@ -61,10 +61,7 @@ class BlockedSends(Generic[Waiting]):
             return False
         self.add(one)
         if gate != gates.OPEN:
-            held = (
-                self._held_part(destination) if gate == gates.ADDRESS_FULL else self._there_now(reached(destination)[0])
-            )
-            self.producer_gates.waits.park(self.connection, gate, held)
+            self.producer_gates.waits.park(self.connection, gate, self._held_part(destination, gate))
         if verdict == PAUSE:
             self.connection.pause_reading()
         return True
@@ -95,11 +92,17 @@ class BlockedSends(Generic[Waiting]):
         waiting = self.waiting
         return next((one for one in waiting if uri in one.addresses), waiting[0] if waiting else None)
 
-    def _held_part(self, destination: Destination) -> Target:
+    def _held_part(self, destination: Destination, gate: int) -> Target:
         """Return the address whose gate is shut, among those that a message to ``destination`` reaches.
 
         A destination that was deleted since was made again by its name, and the new one is full.
         """
+        if gate == gates.RATE:
+            paced = paced_part(destination)
+            assert paced is not None, "only a part with a rate refuses for it"
+            return paced
+        if gate != gates.ADDRESS_FULL:
+            return self._there_now(reached(destination)[0])
         found = [self._there_now(one) for one in reached(destination)]
         shut = (one for one in found if one.account is not None and one.account.is_shut)
         return next(shut, found[0])

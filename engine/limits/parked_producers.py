@@ -91,7 +91,7 @@ class ProducerWaits(TimerTarget):
         self.user_rates: UserRatesBase | None = None
 
     def rate_refusal(self, client: Client, destination: Queue | Topic) -> int:
-        """Return gates.RATE if the client has used up its messages of this second; call it once per message.
+        """Return gates.RATE if the client has used up its messages of this second; otherwise count one.
 
         Source: HornetQ producer-max-rate.  It delays and never drops; messages sent in a transaction are not counted.
         """
@@ -106,7 +106,7 @@ class ProducerWaits(TimerTarget):
         return gates.OPEN if bucket.take(self.clock.monotonic_ms()) else gates.RATE
 
     def not_sent(self, client: Client, destination: Queue | Topic) -> None:
-        """Give back what ``rate_refusal`` has counted for a message that waits at another gate; it asks again then."""
+        """Give back what ``rate_refusal`` has counted for a message that another gate refuses."""
         self.buckets[client.client_number][destination.uri()].tokens += 1
 
     def park(self, client: Client, gate: int, destination: Queue | Topic) -> None:

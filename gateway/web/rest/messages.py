@@ -62,11 +62,11 @@ class LiveMessages:
         client = self._clients.sender(asking)
         with self._clients.turn(client):
             target, message = message_of(self._clients.engine, client, destination, outgoing)
-            gate = gates.OPEN
-            if target.paced is not None:
-                gate = self._clients.engine.producer_gates.waits.rate_refusal(client, target.paced)
-            if gate == gates.OPEN:
-                gate = self._clients.engine.send(target.destination, message)
+            engine = self._clients.engine
+            if target.paced is None:
+                gate = engine.send(target.destination, message)
+            else:
+                gate = engine.send_paced(client, target.paced, target.destination, message)
         if gate != gates.OPEN:
             raise NotNow(f"{target.destination.uri()} accepts nothing now, for the gate {gates.GATE_NAMES[gate]}")
         await client.confirmed("the message was sent")

@@ -136,13 +136,11 @@ class SendMessage:
     def send(self, info: ClientMessage, destination: Destination, message: Message) -> None:
         """Raises: EngineError, ParkedTooMuch."""
         paced = paced_part(destination)
-        if paced is not None and self.engine.producer_gates.waits.rate_refusal(self.client, paced) != gates.OPEN:
-            self._park(info, paced, message, gates.RATE, destination)
-            return
-        gate = self.engine.send(destination, message)
+        if paced is None:
+            gate = self.engine.send(destination, message)
+        else:
+            gate = self.engine.send_paced(self.client, paced, destination, message)
         if gate != gates.OPEN:
-            if paced is not None:
-                self.engine.producer_gates.waits.not_sent(self.client, paced)
             self._park(info, destination, message, gate)
             return
         if info.persistent or is_logged_anyway(destination):
@@ -303,14 +301,7 @@ class SendMessage:
         """Permissions have changed: look at each destination again."""
         self._known.clear()
 
-    def _park(
-        self,
-        info: ClientMessage,
-        shut: Destination,
-        message: Message,
-        gate: int,
-        destination: Destination | None = None,
-    ) -> None:
-        to = shut if destination is None else destination
-        size_bytes = OVERHEAD_BYTES + message.size + kept_bytes(to)
-        self.blocked.wait(BlockedMessage(info, to, message, None, addresses_of(to), size_bytes), shut, gate)
+    def _park(self, info: ClientMessage, destination: Destination, message: Message, gate: int) -> None:
+        size_bytes = OVERHEAD_BYTES + message.size + kept_bytes(destination)
+        one = BlockedMessage(info, destination, message, None, addresses_of(destination), size_bytes)
+        self.blocked.wait(one, destination, gate)

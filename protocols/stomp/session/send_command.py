@@ -105,13 +105,11 @@ class SendCommand:
             return
         else:
             paced = target.paced
-            if paced is not None and self.producer_gates.waits.rate_refusal(self.client, paced) != gates.OPEN:
-                self._park_send(frame, destination, gates.RATE, paced)
-                return
-            gate = self.engine.send(destination, message)
+            if paced is None:
+                gate = self.engine.send(destination, message)
+            else:
+                gate = self.engine.send_paced(self.client, paced, destination, message)
             if gate != gates.OPEN:
-                if paced is not None:
-                    self.producer_gates.waits.not_sent(self.client, paced)
                 self._park_send(frame, destination, gate)
                 return
             if target.is_persistent:
@@ -148,7 +146,6 @@ class SendCommand:
             self.unsettled.rewrite_each_message()
         return target
 
-    def _park_send(self, frame: Frame, destination: Destination, gate: int, shut: Destination | None = None) -> None:
-        """Let a SEND wait at the gate of ``shut``, the part of ``destination`` that it is about, None for any."""
+    def _park_send(self, frame: Frame, destination: Destination, gate: int) -> None:
         one = BlockedFrame(frame.kept(), addresses_of(destination), frame_bytes(frame))
-        self.blocked.wait(one, destination if shut is None else shut, gate)
+        self.blocked.wait(one, destination, gate)

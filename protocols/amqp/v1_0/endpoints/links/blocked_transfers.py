@@ -87,22 +87,18 @@ class BlockedTransfers(BlockedSends[BlockedTransfer]):
             for one in self.take_all():
                 self.add(one)
 
-    def rate_gate(self, destination: Destination) -> int:
-        """Return gates.RATE if the connection has sent so much to ``destination`` in this second as it may."""
+    def send(self, destination: Destination, message: Message) -> int:
+        """Send a message that may count for the rate of its connection.  Raises: AddressFull, InvalidDestination."""
+        engine = self.connection.engine
         paced = paced_part(destination)
-        return gates.OPEN if paced is None else self.producer_gates.waits.rate_refusal(self.connection, paced)
+        if paced is None:
+            return engine.send(destination, message)
+        return engine.send_paced(self.connection, paced, destination, message)
 
     def park_transfer(self, one: BlockedTransfer, gate: int) -> None:
         """Keep a message until its gate opens; its link gets no more credit.  Raises: ParkedTooMuch."""
         one.link.is_waiting = True
-        shut = one.destination
-        paced = None if gate == gates.OPEN else paced_part(shut)
-        if paced is not None:
-            if gate == gates.RATE:
-                shut = paced
-            else:
-                self.producer_gates.waits.not_sent(self.connection, paced)
-        if not self.park(one, shut, gate):
+        if not self.park(one, one.destination, gate):
             raise ParkedTooMuch(
                 f"{self.size_bytes} octets wait to be sent to {one.destination.uri()}; "
                 f"the limit is {self.limit.most_bytes}"
@@ -157,9 +153,7 @@ class BlockedTransfers(BlockedSends[BlockedTransfer]):
             self.park_transfer(one, gates.OPEN)
             return
         try:
-            gate = self.rate_gate(one.destination)
-            if gate == gates.OPEN:
-                gate = self.connection.engine.send(one.destination, one.message)
+            gate = self.send(one.destination, one.message)
         except EngineError as error:  # the policy of the address is FAIL
             one.refuse(error)
             return

@@ -164,9 +164,8 @@ class IncomingLink(TargetLink):
             blocked.park_transfer(BlockedTransfer(self, delivery_id, is_settled, destination, message), gates.OPEN)
             return
         try:
-            gate = blocked.rate_gate(destination) if self.is_paced else gates.OPEN
-            if gate == gates.OPEN:
-                gate = self.engine.send(destination, message)
+            send = blocked.send if self.is_paced else self.engine.send
+            gate = send(destination, message)
         except EngineError as error:  # the policy of the address is FAIL
             self._refuse(transfer, delivery_id, error)
             return
@@ -276,7 +275,7 @@ class IncomingLink(TargetLink):
                 self._refuse(transfer, delivery_id, _past_threshold(destination))
                 return False
             self.withhold()
-            gate = self.engine.send_granted(destination, message)
+            gate = self.engine.send_granted(self.session.connection, destination, message)
         if gate == gates.OPEN:
             return True
         is_settled = self.is_presettled or transfer.settled is True
