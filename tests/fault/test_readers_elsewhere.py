@@ -31,6 +31,7 @@ from tests.support.config.configurations import with_user
 from tests.support.process import raw_stomp
 from tests.support.process.command import answer, penstock
 from tests.support.process.gateway_process import ROOT, GatewayProcess, StartGateway
+from tests.support.process.request_proxy import request_proxy
 from tests.support.process.waiting import wait_until
 
 CONFIG: Final = """\
@@ -46,6 +47,7 @@ BODIES: Final = pa.schema([("body_text", pa.string())])
 TURNS: Final = 4
 TURNS_LONG: Final = 60
 AT_ONCE: Final = 120
+KILLS: Final = 3
 LIMIT_S: Final = 240.0
 
 
@@ -58,7 +60,7 @@ class Followed:
         self.confirmed: list[str] = []
 
     def url(self, user: str = "lake") -> str:
-        return self.gateway.http_url.replace("http://", f"http://{user}:secret@")
+        return with_login(self.gateway.http_url, user)
 
     def send(self) -> None:
         gateway = self.gateway
@@ -71,18 +73,15 @@ class Followed:
     def follow(self) -> subprocess.Popen[str]:
         return self.start_export(self.lake, "--follow", "--interval", "1s")
 
-    def start_export(self, lake: Path, *options: str) -> subprocess.Popen[str]:
+    def start_export(self, lake: Path, *options: str, url: str = "") -> subprocess.Popen[str]:
+        """url: that of a proxy; "" for the gateway's."""
         command = [sys.executable, "-m", "gateway", "export", "--master", "none", *options]
-        command += ["--data", self.url(), "--destination", "queue://sent", "--to", str(lake)]
+        command += ["--data", with_login(url) or self.url(), "--destination", "queue://sent", "--to", str(lake)]
         environment = os.environ | {"PYTHONPATH": str(ROOT)}
         return subprocess.Popen(command, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
 
     def in_lake(self) -> list[str]:
-        """Return what readers of the lake see: not what an export is writing."""
-        if not (self.lake / "_delta_log").exists():
-            return []
-        table = dataset(str(self.lake), format="parquet", schema=BODIES).to_table()
-        return sorted(table["body_text"].to_pylist())
+        return bodies_of(self.lake)
 
     def in_log(self) -> list[str]:
         found: list[str] = (
@@ -145,6 +144,18 @@ class Stream(threading.Thread):
                 self.bodies += found
                 self._place = end
                 stream.has_read(end)
+
+
+def with_login(url: str, user: str = "lake") -> str:
+    return url.replace("http://", f"http://{user}:secret@")
+
+
+def bodies_of(lake: Path) -> list[str]:
+    """Return what readers of the lake see: not what an export is writing."""
+    if not (lake / "_delta_log").exists():
+        return []
+    table = dataset(str(lake), format="parquet", schema=BODIES).to_table()
+    return sorted(table["body_text"].to_pylist())
 
 
 def users() -> str:
@@ -285,6 +296,30 @@ def test_a_lease_goes_on_after_a_restart(followed: Followed, tmp_path: Path) -> 
     assert followed.oldest() == 0
     assert gateway.get(place, {"lease_ms": 1_000})[0] == 200
     wait_until(lambda: followed.oldest() > 0, "retention", LIMIT_S, 0.5)
+
+
+def test_a_kill_before_any_request_of_an_export(followed: Followed, tmp_path: Path, is_long: bool, seed: int) -> None:
+    """Default: before a few requests of an export, chosen at random; long: before each."""
+    print(f"--seed {seed}")
+    gateway = followed.gateway
+    for _ in range(3):
+        followed.send()
+
+    def kill() -> None:
+        gateway.kill9()
+        gateway.restart(same_port=True)
+
+    def requests_of_export(place: int | None) -> int:
+        lake = tmp_path / f"lake-{place}"
+        with request_proxy(gateway.http_url, kill, place) as proxy:
+            _, told = followed.start_export(lake, url=proxy.url).communicate(timeout=LIMIT_S)
+        assert told == "" and bodies_of(lake) == followed.confirmed, f"killed before request {place}: {told}"
+        return proxy.count
+
+    places, pid = range(requests_of_export(None)), gateway.pid
+    for place in places if is_long else random.Random(seed).sample(places, KILLS):
+        requests_of_export(place)
+    assert gateway.pid != pid, "a kill"
 
 
 @pytest.mark.parametrize("stop", ["kill", "restart"])
