@@ -9,7 +9,7 @@ import re
 import shutil
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from secrets import token_hex
 from typing import BinaryIO, Final
@@ -17,7 +17,8 @@ from typing import BinaryIO, Final
 import pyarrow as pa
 
 from engine.store.disk.modes import is_wider, make_directory, narrow, open_as_store
-from spark_bridge.errors import TargetBusy
+from engine.store.disk.named_errors import naming
+from spark_bridge.errors import LakeError, TargetBusy
 from spark_bridge.files.lake_files import FileStatus, LakeFiles, OutputFile
 
 SYNCS_AT_ONCE: Final = 32
@@ -96,7 +97,7 @@ class LocalFiles(LakeFiles):
     def mark(self, path: str, text: str) -> None:
         place = self.directory / path
         make_directory(str(place.parent))
-        with open(place, "a", encoding="utf-8", opener=open_as_store) as output:
+        with naming(place), open(place, "a", encoding="utf-8", opener=open_as_store) as output:
             output.write(f"\n{text}\n")  # a run that was killed may have left half a line
             output.flush()
             os.fsync(output.fileno())
@@ -130,8 +131,14 @@ class LocalFiles(LakeFiles):
                 narrow(str(one))
         narrow(str(self.directory / folder))  # last: until then the next export would go on
 
-    def told(self, what: str) -> AbstractContextManager[None]:
-        return nullcontext()
+    @contextmanager
+    def told(self, what: str) -> Iterator[None]:
+        try:
+            yield
+        except FileNotFoundError:
+            raise
+        except OSError as error:
+            raise LakeError(f"cannot {what} in {self.title}: {error.strerror or error}") from None
 
     def below(self, folder: str) -> LocalFiles:
         """Make a folder, unless it is there, and return its files."""
@@ -167,15 +174,17 @@ class _LocalOutput(OutputFile):
         self.stream: BinaryIO = open(self._temporary, "wb", opener=open_as_store)  # noqa: SIM115
 
     def finish(self) -> int:
-        self.stream.flush()
-        os.fsync(self.stream.fileno())
-        size = os.fstat(self.stream.fileno()).st_size
-        self.stream.close()
+        with naming(self._place):
+            self.stream.flush()
+            os.fsync(self.stream.fileno())
+            size = os.fstat(self.stream.fileno()).st_size
+            self.stream.close()
         os.replace(self._temporary, self._place)
         return size
 
     def discard(self) -> None:
-        self.stream.close()
+        with suppress(OSError):  # what it has buffered finds no room either
+            self.stream.close()
         self._temporary.unlink()
 
 
@@ -197,7 +206,7 @@ def _beside(place: Path, octets: bytes) -> Path:
     temporary = place.with_name(TEMPORARY)
     # One that was killed may have left it, even as a second name of a file that it made: that must not change.
     temporary.unlink(missing_ok=True)
-    with open(temporary, "xb", opener=open_as_store) as output:
+    with naming(place), open(temporary, "xb", opener=open_as_store) as output:
         output.write(octets)
         output.flush()
         os.fsync(output.fileno())

@@ -19,7 +19,7 @@ ROOT: Final = Path(__file__).parents[2]
 WORKER_MODULES: Final[Mapping[str, str]] = {
     "config": "reserved_names",
     "engine/values": "message destination errors outcomes",
-    "engine/store/disk": "directory_lock files modes",
+    "engine/store/disk": "directory_lock files modes named_errors",
     "engine/store/format": "checksum file_heads layout record record_cursor sparse_runs",
     "engine/store": "plain_words",
     "engine/store/read": "catalog entry_files export_watermarks leases reader segment_files selection store_files",

@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from collections.abc import Callable
+from os import urandom
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from engine.store.log.store_directory import LOG_DIRECTORY
+from gateway.process.exit_codes import FAILED
 from protocols.stomp.codec.frames import SEND
 from tests.support.config import configurations
 from tests.support.process import raw_stomp
@@ -18,6 +23,8 @@ from tests.support.process.traffic import Consumer, Ledger, Producer, join
 from tests.support.process.waiting import wait_until
 
 PROGRESS_LIMIT_S = 60.0
+LIMIT_KIB = 500
+ROOT = Path(__file__).parents[2]
 
 
 @pytest.mark.parametrize("way", ["of the directory", "over HTTP"])
@@ -57,6 +64,39 @@ def test_backup_under_load(start_gateway: StartGateway, unique: Callable[[str], 
     back = settled & found.delivered
     assert not back, f"settled before the backup and back in it: {sorted(back)[:10]} of {len(back)}"
     assert len(found.delivered & later) < len(later) or not later, "the backup ends where it was made"
+
+
+def test_a_file_that_takes_a_part_of_a_write_ends_a_backup_with_its_name(
+    start_gateway: StartGateway, tmp_path: Path
+) -> None:
+    gateway = start_gateway()
+    answer("send", "orders", "x" * 1_000_000, "--url", f"tcp://127.0.0.1:{gateway.stomp_port}")
+    target = tmp_path / "backup"
+    limited = f"ulimit -f {LIMIT_KIB} && exec {sys.executable} -m gateway store backup {target} --data {gateway.data}"
+    done = subprocess.run(["bash", "-c", limited], cwd=ROOT, capture_output=True, text=True, check=False, timeout=60)
+    assert done.returncode == FAILED, done.stdout
+    assert "File too large" in done.stderr and f"{target}.making/{LOG_DIRECTORY}/" in done.stderr
+    assert not list(tmp_path.glob("backup*"))
+
+
+def test_a_full_disk_ends_a_backup_and_an_export_with_the_file(
+    start_gateway: StartGateway, mount_tmpfs: Callable[[str], Path]
+) -> None:
+    gateway = start_gateway()
+    answer("send", "orders", urandom(600_000).hex(), "--url", f"tcp://127.0.0.1:{gateway.stomp_port}")
+    small_disk = mount_tmpfs("size=256k")
+    for source in (["--data", str(gateway.data)], ["--http", gateway.http_url]):
+        done = penstock("store", "backup", str(small_disk / "backup"), *source)
+        assert done.returncode == FAILED
+        assert "No space left on device" in done.stderr
+        assert f"{small_disk}/backup.making/{LOG_DIRECTORY}/" in done.stderr
+    lake = small_disk / "lake"
+    done = penstock(
+        *("export", "--data", str(gateway.data), "--destination", "orders", "--to", str(lake), "--master", "none")
+    )
+    assert done.returncode == FAILED
+    assert "No space left on device" in done.stderr and ".parquet" in done.stderr and str(lake) in done.stderr
+    assert not list(lake.rglob("*.tmp"))
 
 
 def test_a_backup_with_a_schedule_fires_what_was_pending_once(

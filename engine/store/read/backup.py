@@ -12,13 +12,17 @@ from __future__ import annotations
 import errno
 import os
 import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from io import FileIO
 from itertools import groupby
 from pathlib import Path
-from typing import Final
+from typing import BinaryIO, Final
 
 from engine.store.disk.files import RealFiles
 from engine.store.disk.modes import DIRECTORY_MODE, FILE_MODE, make_directory
+from engine.store.disk.named_errors import naming
 from engine.store.format import layout
 from engine.store.format.file_heads import Checkpoint, pack_checkpoint
 from engine.store.log.checkpoint import FILE_NAME as CHECKPOINT_FILE
@@ -169,7 +173,7 @@ class _Copy:
         slot = pack_checkpoint(replace(known, is_clean=is_published, first_offset=first))
         place = known.generation % 2 * layout.CHECKPOINT_SLOT_BYTES
         mode = _mode(self._reader.directory / CHECKPOINT_FILE, FILE_MODE)
-        with open(self._target / CHECKPOINT_FILE, "xb", opener=_private) as file:
+        with self._new(CHECKPOINT_FILE) as file:
             os.fchmod(file.fileno(), mode)
             file.write(bytes(2 * layout.CHECKPOINT_SLOT_BYTES))
             file.seek(place)
@@ -194,19 +198,31 @@ class _Copy:
             source = open(self._reader.directory / path, "rb", buffering=0)  # noqa: SIM115
         except FileNotFoundError:
             raise _Dropped from None
-        with source, open(self._target / path, "xb", buffering=0, opener=_private) as copy:
+        with source, self._new(path) as copy:
             status = os.fstat(source.fileno())
             os.fchmod(copy.fileno(), status.st_mode & 0o777)
             left = status.st_size if size is None else size
-            while left and (octets := source.read(min(left, COPY_BYTES))):
+            while left and (octets := self._read(source, min(left, COPY_BYTES))):
                 copy.write(octets)
                 left -= len(octets)
                 self._made.copied_bytes += len(octets)
+            copy.flush()
             os.fsync(copy.fileno())
         self._made.copied_files += 1
 
+    def _read(self, source: FileIO, size: int) -> bytes:
+        with naming(Path(source.name)):
+            return source.read(size)
+
+    @contextmanager
+    def _new(self, path: str) -> Iterator[BinaryIO]:
+        """Make a file of the copy.  Its writes are buffered: one alone may take a part of its octets on a full disk."""
+        with naming(self._target / path), open(self._target / path, "xb", opener=_private) as file:
+            yield file
+
     def _sync(self, name: str) -> None:
-        RealFiles().sync_directory(str(self._target / name))
+        with naming(self._target / name):
+            RealFiles().sync_directory(str(self._target / name))
 
 
 def _private(path: str, flags: int) -> int:
