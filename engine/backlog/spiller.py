@@ -10,6 +10,7 @@ Nothing spilled survives a restart.  If the disk refuses, the messages stay in m
 from __future__ import annotations
 
 from bisect import insort
+from collections import deque
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -51,6 +52,7 @@ class Spiller(SpillRoom):
     block_bytes, small_block_bytes: BLOCK_BYTES and SMALL_BLOCK_BYTES; tests set less.
     sweep: removes expired messages from blocks; None before the broker is whole.
     _waiting: lanes whose block could not be read; they are asked for again after RETRY_MS.
+    _unwritten: blocks in memory that the disk has refused, and those ended meanwhile; written again after RETRY_MS.
     """
 
     _space: SpillSpace
@@ -64,6 +66,8 @@ class Spiller(SpillRoom):
     sweep: BlockSweep | None = None
     _refused_ms: int = -RETRY_MS
     _waiting: list[Lane] = field(default_factory=list)
+    _unwritten: deque[LaneBlock] = field(default_factory=deque)
+    _is_retry_armed: bool = False
 
     def __post_init__(self) -> None:
         self._space.attach(self)
@@ -121,10 +125,15 @@ class Spiller(SpillRoom):
         most_count = SMALL_BLOCK_MESSAGES if is_much else BLOCK_MESSAGES  # a tiny message takes more than its octets
         if block.size_bytes >= most_bytes or block.count >= most_count:
             spill.blocks.append(blocks.end_gathering(spill))
-            if not self._is_refused():
-                block.is_writing = True
-                self._space.write(block)
+            if self._is_refused():
+                self._unwritten.append(block)
+            else:
+                self._write(block)
         return True
+
+    def _write(self, block: LaneBlock) -> None:
+        block.is_writing = True
+        self._space.write(block)
 
     def write_out(self, lane: Lane) -> bool:
         """Write the last messages in memory to a block before the others; say whether there were any to write.
@@ -160,8 +169,7 @@ class Spiller(SpillRoom):
             block.put(delivery.message, delivery.position)
         spill.first_expiry_ms = min(spill.first_expiry_ms, block.first_expiry_ms)
         spill.blocks.appendleft(block)
-        block.is_writing = True
-        self._space.write(block)
+        self._write(block)
         return True
 
     def written(self, block: SpilledBlock, reason: str) -> None:
@@ -169,14 +177,37 @@ class Spiller(SpillRoom):
         block.is_writing = False
         self.reason = reason
         if reason:
-            self._refused_ms = self._clock.monotonic_ms()
-        elif block.is_dropped:
-            self._space.free(block)
-            return
+            self._keep_unwritten(block)
         else:
+            self._write_next()
+            if block.is_dropped:
+                self._space.free(block)
+                return
             self.blocks.leave_memory(block)
         if block.lane.queue.has_selection() and not block.is_dropped:
             block.lane.queue.mark_dirty()  # a selection may have waited to search it
+
+    def _keep_unwritten(self, block: LaneBlock) -> None:
+        """Keep a block that the disk has refused in memory, and try again later, whether or not more comes."""
+        now_ms = self._clock.monotonic_ms()
+        self._refused_ms = now_ms
+        self._unwritten = deque(one for one in (*self._unwritten, block) if not one.is_dropped)
+        if not self._is_retry_armed:
+            self._is_retry_armed = True
+            self._timers.call_at(now_ms + RETRY_MS, WriteRetry(self), 0)
+
+    def retry_write(self) -> None:
+        """The pause after a refusal is over."""
+        self._is_retry_armed = False
+        self._write_next()
+
+    def _write_next(self) -> None:
+        """Write the next block that the disk has refused; its answer leads to the one behind it."""
+        while self._unwritten:
+            block = self._unwritten.popleft()
+            if not block.is_dropped:
+                self._write(block)
+                return
 
     # From the disk.
 
@@ -312,6 +343,16 @@ class ReadRetry(TimerTarget):
 
     def timer_fired(self, key: int) -> None:
         self._spiller.ask_again()
+
+
+@dataclass(slots=True, eq=False)
+class WriteRetry(TimerTarget):
+    """Ends the pause after which blocks that the disk has refused are written again."""
+
+    _spiller: Spiller
+
+    def timer_fired(self, key: int) -> None:
+        self._spiller.retry_write()
 
 
 def _memory_of(message: Message) -> int:

@@ -30,6 +30,19 @@ def fill(world: SpillWorld, count: int = 1000, to: str = "q", start: int = 0) ->
     return sent
 
 
+def sent_until_memory_is_full(world: SpillWorld) -> list[bytes]:
+    """Return the messages that were taken before producers had to wait."""
+    queue = world.queue("q")
+    sent = bodies(2000)
+    for taken, body in enumerate(sent):
+        gate = world.broker.send(queue, world.message(queue, body, persistent=False))
+        world.turn()
+        if gate != gates.OPEN:
+            assert gate == gates.MEMORY
+            return sent[:taken]
+    raise AssertionError("memory has taken everything")
+
+
 def drained(world: SpillWorld, client: FakeClient, count: int) -> list[bytes]:
     """Take and acknowledge what comes until nothing does."""
     got: list[bytes] = []
@@ -164,22 +177,40 @@ def test_a_queue_that_is_deleted_while_a_block_is_on_its_way(holds: bool) -> Non
 def test_a_disk_that_refuses_leaves_them_in_memory_and_the_gate_shuts_as_ever() -> None:
     world = SpillWorld(memory_limit_bytes=512 * KIB)
     world.files.fail("pwrite", errno.ENOSPC, ".spill", count=1 << 30)
-    sent = bodies(2000)
-    taken = 0
-    queue = world.queue("q")
-    for body in sent:
-        gate = world.broker.send(queue, world.message(queue, body, persistent=False))
-        world.turn()
-        if gate != gates.OPEN:
-            break
-        taken += 1
-    assert gate == gates.MEMORY
+    sent = sent_until_memory_is_full(world)
     assert "No space left" in world.spiller.reason
     assert world.memory_store.is_accepting()
     world.files.heal()
     client = world.client()
     consumer(world, client)
-    assert drained(world, client, 2000) == sent[:taken]
+    assert drained(world, client, 2000) == sent
+    assert_nothing_is_left(world)
+
+
+def test_producers_go_on_once_the_disk_takes_what_it_refused() -> None:
+    world = SpillWorld(memory_limit_bytes=512 * KIB)
+    world.files.fail("pwrite", errno.ENOSPC, ".spill", count=1 << 30)
+    sent = sent_until_memory_is_full(world)
+    world.advance(10_000)
+    assert world.is_memory_shut() and "No space left" in world.spiller.reason
+    world.files.heal()
+    world.advance(1_000)
+    assert not world.is_memory_shut() and world.spiller.reason == ""
+    client = world.client()
+    consumer(world, client)
+    assert drained(world, client, 2000) == sent
+    assert_nothing_is_left(world)
+
+
+def test_blocks_that_have_left_are_not_written_again() -> None:
+    world = SpillWorld(memory_limit_bytes=512 * KIB)
+    world.files.fail("pwrite", errno.ENOSPC, ".spill", count=1 << 30)
+    sent = fill(world, 300)
+    client = world.client()
+    consumer(world, client)
+    assert drained(world, client, 2000) == sent
+    world.files.heal()
+    world.advance(1_000)
     assert_nothing_is_left(world)
 
 
