@@ -13,6 +13,7 @@ import ssl
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Final
 
 from config.model import Endpoint
@@ -53,8 +54,8 @@ class Acceptor:
     _handshakes: deque[tuple[socket.socket, Place, asyncio.Protocol, ssl.SSLContext | None]] = field(
         default_factory=deque
     )
-    _shaking: dict[asyncio.Task[None], Place] = field(default_factory=dict)
-    _starting: set[asyncio.Task[None]] = field(default_factory=set)
+    _shaking: dict[asyncio.Task[bool], Place] = field(default_factory=dict)
+    _starting: set[asyncio.Task[bool]] = field(default_factory=set)
     _loop: asyncio.AbstractEventLoop = field(default_factory=asyncio.get_running_loop)
     _is_closed: bool = False
     _retry: asyncio.TimerHandle | None = None
@@ -142,15 +143,16 @@ class Acceptor:
     def _hand_over(
         self, endpoint: socket.socket, place: Place, protocol: asyncio.Protocol, context: ssl.SSLContext | None
     ) -> None:
-        task = self._loop.create_task(self._start(endpoint, place, protocol, context))
+        stream = None if context is None else TlsStream(context, protocol, self._tls_input)
+        task = self._loop.create_task(self._start(endpoint, place, protocol, stream))
         self._starting.add(task)
-        task.add_done_callback(self._starting.discard)
+        task.add_done_callback(partial(self._started, endpoint, place, stream))
         if context is not None:
             self._shaking[task] = place
             self._holdings.handshake_begun()
             task.add_done_callback(self._shaken)
 
-    def _shaken(self, task: asyncio.Task[None]) -> None:
+    def _shaken(self, task: asyncio.Task[bool]) -> None:
         self._shaking.pop(task, None)
         self._holdings.handshake_ended()
 
@@ -162,19 +164,29 @@ class Acceptor:
         task.cancel()
 
     async def _start(
-        self, endpoint: socket.socket, place: Place, protocol: asyncio.Protocol, context: ssl.SSLContext | None
-    ) -> None:
-        """Hand the connection over; a failed handshake ends it."""
-        is_started = False
-        stream = None if context is None else TlsStream(context, protocol, self._tls_input)
+        self, endpoint: socket.socket, place: Place, protocol: asyncio.Protocol, stream: TlsStream | None
+    ) -> bool:
+        """Hand the connection over; return False after a failed handshake."""
         try:
             await self._loop.connect_accepted_socket(lambda: stream or protocol, endpoint)
             if stream is not None:
                 await stream.handshake(self._first_octet_s)
-            is_started = True
         except OSError as error:  # ssl.SSLError is one
             if stream is not None:
                 self._admission.lines.warn(log, place.address, f"no TLS handshake: {error or type(error).__name__}")
+            return False
+        return True
+
+    def _started(
+        self, endpoint: socket.socket, place: Place, stream: TlsStream | None, task: asyncio.Task[bool]
+    ) -> None:
+        """End a connection that has not started.  A task that is cancelled before its first step can do nothing."""
+        self._starting.discard(task)
+        is_started = False
+        try:
+            is_started = task.result()
+        except asyncio.CancelledError:
+            pass
         finally:
             if not is_started:
                 if stream is not None:

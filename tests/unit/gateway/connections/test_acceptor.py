@@ -204,6 +204,20 @@ async def test_closing_lets_go_of_who_waits(certificates: Certificates) -> None:
     writer.close()
 
 
+async def test_closing_ends_a_handshake_that_is_about_to_begin(certificates: Certificates) -> None:
+    served = Served(certificates.gateway, is_tls_only=True)
+    served.server.start()
+    with socket.create_connection(("127.0.0.1", served.port)) as client:
+        client.settimeout(LIMIT_S)
+        served.server._accept()
+        assert served.admission.open_count == 1
+        await asyncio.sleep(0)
+        served.server.close()
+        await served.emptied()
+        assert await asyncio.to_thread(client.recv, 1) == b""
+    assert served.holdings.handshakes_bytes == 0
+
+
 async def test_a_machine_that_refuses_is_asked_again(
     certificates: Certificates, caplog: pytest.LogCaptureFixture
 ) -> None:
