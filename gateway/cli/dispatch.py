@@ -67,14 +67,17 @@ def execute(argv: list[str]) -> int:
     if lost:  # argparse takes the value away, and commands would get a list
         print(f"penstock: an option is {lost!r}; allowed is another value than '--'", file=sys.stderr)
         return exit_codes.USAGE
+    code = _run(argv)
+    return code if _has_written_output() else exit_codes.FAILED
+
+
+def _run(argv: list[str]) -> int:
     names = [argv[0]] if argv and argv[0] in MODULES else list(MODULES)
     try:
         arguments = parser_of(names).parse_args(argv)
+        code = importlib.import_module(MODULES[arguments.command]).run(arguments)
     except SystemExit as stop:  # after --help, --version, or a usage error that argparse has reported
         return stop.code if isinstance(stop.code, int) else exit_codes.USAGE
-    try:
-        code = importlib.import_module(MODULES[arguments.command]).run(arguments)
-        sys.stdout.flush()
     except ConfigError as error:
         print(error, file=sys.stderr)
         return exit_codes.USAGE
@@ -84,9 +87,7 @@ def execute(argv: list[str]) -> int:
         # A gateway that is asked repeats names that its clients have chosen.
         print("\n".join(map(one_line, f"penstock: {error}".split("\n"))), file=sys.stderr)
         return exit_code_of(error)
-    except BrokenPipeError:
-        # The reader of our output has ended (``| head``).  Python would complain once more at exit.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    except BrokenPipeError:  # the reader of our output has ended (``| head``)
         return exit_codes.FAILED
     except UnicodeEncodeError:
         wrong = [text for text in argv if not _is_unicode(text)]
@@ -100,6 +101,20 @@ def execute(argv: list[str]) -> int:
         return exit_codes.FAILED
     assert isinstance(code, int), f"{arguments.command} returned {type(code)}"
     return code
+
+
+def _has_written_output() -> bool:
+    """Write what is left of the output; if that fails, say why, and drop it."""
+    try:
+        sys.stdout.flush()
+    except BrokenPipeError:
+        pass
+    except OSError as error:
+        print(f"penstock: standard output: {error.strerror or error}", file=sys.stderr)
+    else:
+        return True
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # Python would complain once more at exit
+    return False
 
 
 def parser_of(names: Iterable[str]) -> argparse.ArgumentParser:

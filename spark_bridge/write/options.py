@@ -86,6 +86,8 @@ def _named(options: Mapping[str, str]) -> dict[str, str]:
 
 def _address(url: str) -> tuple[str, int, bool]:
     """Return host, port and whether it speaks TLS.  Raises: ValueError."""
+    if "@" in url:
+        raise ValueError("option 'url' has a login; it belongs into the options user and password")
     try:
         parts = urlsplit(url)
         port = parts.port or DEFAULT_PORT
@@ -93,6 +95,4 @@ def _address(url: str) -> tuple[str, int, bool]:
         raise ValueError(f"option 'url' is {url!r}: {error}") from None
     if parts.scheme not in PLAIN_SCHEMES + TLS_SCHEMES or not parts.hostname or parts.path.strip("/") or parts.query:
         raise ValueError(f"option 'url' is {url!r}; it takes stomp://HOST:PORT, or stomp+ssl://HOST:PORT for TLS")
-    if parts.username is not None:
-        raise ValueError("option 'url' has a login; it belongs into the options user and password")
     return parts.hostname, port, parts.scheme in TLS_SCHEMES

@@ -19,7 +19,7 @@ from config.model import Listeners
 from config.names import DestinationName
 from config.options import OptionError
 from config.reports.explain import BUILT_IN, explain
-from gateway.cli.shared.http_client import DEFAULT_URL, HttpError, authorization_of, fetch
+from gateway.cli.shared.http_client import DEFAULT_URL, authorization_of, fetch
 from gateway.cli.shared.parsers import CommandError, Subparsers, add_user_argument
 from gateway.process import exit_codes
 from gateway.process.log_lines import one_line
@@ -89,10 +89,7 @@ def run(arguments: argparse.Namespace) -> int:
 def _ask(arguments: argparse.Namespace, what: str) -> dict[str, Any]:
     """Raises: CommandError."""
     url = arguments.http or DEFAULT_URL
-    document = fetch(url, f"/api/explain/{what}", authorization_of(arguments.user))
-    if "settings" not in document:
-        raise HttpError(f"{url} does not answer as a Penstock gateway")
-    return document
+    return fetch(url, f"/api/explain/{what}", authorization_of(arguments.user), has="settings")
 
 
 def _show(arguments: argparse.Namespace, document: dict[str, Any]) -> int:

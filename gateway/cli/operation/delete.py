@@ -26,6 +26,6 @@ def add_parser(subparsers: Subparsers) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     asked = {"destination": arguments.destination, "force": arguments.force}
-    done = fetch(arguments.http, "/api/delete", authorization_of(arguments.user), "POST", asked)
+    done = fetch(arguments.http, "/api/delete", authorization_of(arguments.user), "POST", asked, has="deleted")
     print(json.dumps(done) if arguments.json else f"deleted {done['deleted']}")
     return exit_codes.OK

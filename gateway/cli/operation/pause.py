@@ -30,6 +30,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Do what the command's name says: pause or resume."""
     asked = {"destination": arguments.destination}
-    done = fetch(arguments.http, f"/api/{arguments.command}", authorization_of(arguments.user), "POST", asked)
+    path = f"/api/{arguments.command}"
+    done = fetch(arguments.http, path, authorization_of(arguments.user), "POST", asked, has="paused")
     print(json.dumps(done) if arguments.json else f"{done['queue']} is {'paused' if done['paused'] else 'resumed'}")
     return exit_codes.OK

@@ -23,7 +23,7 @@ def add_parser(subparsers: Subparsers) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    done = fetch(arguments.http, "/api/reload", authorization_of(arguments.user), "POST")
+    done = fetch(arguments.http, "/api/reload", authorization_of(arguments.user), "POST", has="applied")
     if arguments.json:
         print(json.dumps(done))
         return exit_codes.OK

@@ -63,7 +63,8 @@ def _list(arguments: argparse.Namespace) -> int:
         asked = {"limit": str(arguments.limit)}
         if arguments.destination is not None:
             asked["destination"] = arguments.destination
-        found = fetch(arguments.http, f"/api/schedule?{urlencode(asked)}", authorization_of(arguments.user))
+        path = f"/api/schedule?{urlencode(asked)}"
+        found = fetch(arguments.http, path, authorization_of(arguments.user), has="schedules")
     if arguments.json:
         print(json.dumps(found))
         return exit_codes.OK
@@ -101,7 +102,7 @@ def _cancel(arguments: argparse.Namespace) -> int:
         return _show_cancelled(_cancelled_in_store(arguments), arguments.json)
     authorization = authorization_of(arguments.user)
     body = {"destination": arguments.destination} if arguments.destination else {"ids": arguments.ids}
-    done = fetch(arguments.http, CANCEL_PATH, authorization, "POST", body)
+    done = fetch(arguments.http, CANCEL_PATH, authorization, "POST", body, has="cancelled")
     while done.get("next"):
         body["after"] = done["next"]
         more = fetch(arguments.http, CANCEL_PATH, authorization, "POST", body)

@@ -62,10 +62,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 def fetch_stat(url: str, authorization: str | None) -> dict[str, Any]:
     """Return the document of ``/api/stat``.  Raises: HttpError."""
-    document = fetch(url, "/api/stat", authorization)
-    if "destinations" not in document:
-        raise HttpError(f"{url} does not answer as a Penstock gateway")
-    return document
+    return fetch(url, "/api/stat", authorization, has="destinations")
 
 
 def _late_readers(url: str, authorization: str | None) -> list[str]:

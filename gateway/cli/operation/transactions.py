@@ -43,9 +43,9 @@ def run(arguments: argparse.Namespace) -> int:
     authorization = authorization_of(arguments.user)
     word = arguments.transactions_command
     if word == "list":
-        found = fetch(arguments.http, f"{PATH}?limit={LIMIT}", authorization)
+        found = fetch(arguments.http, f"{PATH}?limit={LIMIT}", authorization, has="transactions")
     else:
-        found = fetch(arguments.http, f"{PATH}/{word}", authorization, "POST", {"xid": arguments.xid})
+        found = fetch(arguments.http, f"{PATH}/{word}", authorization, "POST", {"xid": arguments.xid}, has="outcome")
     if arguments.json:
         print(json.dumps(found))
     elif word != "list":

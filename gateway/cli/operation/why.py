@@ -10,7 +10,7 @@ from urllib.parse import quote
 
 from engine.store.read.found_message import NO_END
 from gateway.answers.log_readers import reader_line
-from gateway.cli.shared.http_client import DEFAULT_URL, HttpError, authorization_of, fetch, fetch_long
+from gateway.cli.shared.http_client import DEFAULT_URL, authorization_of, fetch, fetch_long
 from gateway.cli.shared.log_readers import readers_at, readers_in
 from gateway.cli.shared.parsers import CommandError, Subparsers, add_command, add_user_argument
 from gateway.process import exit_codes
@@ -90,10 +90,7 @@ def _from_gateway(arguments: argparse.Namespace) -> dict[str, Any]:
     path = f"/api/why/{arguments.what}/{quote(arguments.id, safe='')}"
     if arguments.what == "message" and arguments.before != NO_END:
         path += f"?before={arguments.before}"
-    document = fetch_long(arguments, path)
-    if "lines" not in document:
-        raise HttpError(f"{arguments.http} does not answer as a Penstock gateway")
-    return document
+    return fetch_long(arguments, path, has="lines")
 
 
 def _from_store(arguments: argparse.Namespace) -> dict[str, Any]:

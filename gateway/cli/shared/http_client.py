@@ -9,7 +9,7 @@ from time import sleep
 from typing import Any, Final, NoReturn
 
 from engine.values.errors import StoreError
-from gateway.cli.shared.parsers import CommandError, add_user_argument, password_of
+from gateway.cli.shared.parsers import CommandError, add_user_argument, password_of, without_login
 from gateway.process import exit_codes
 
 DEFAULT_URL: Final = "http://127.0.0.1:8161"
@@ -69,9 +69,11 @@ def fetch(
     method: str = "GET",
     body: dict[str, Any] | None = None,
     time_s: float = ANSWER_TIME_S,
+    has: str = "",
 ) -> dict[str, Any]:
     """Return the JSON object of the answer, which has ``time_s`` to begin.
 
+    has: a member of each such answer of a gateway, for commands that may print it without a look into it.
     Raises: HttpError; CommandError for a ``url`` that is none.
     """
     import http.client
@@ -80,8 +82,9 @@ def fetch(
     import urllib.request
 
     base = url.replace("tcp://", "http://", 1).rstrip("/")
-    if not base.startswith(("http://", "https://")):
-        raise CommandError(f"--http is {url!r}, allowed is http://HOST:PORT or https://HOST:PORT")
+    if not base.startswith(("http://", "https://")) or "@" in base:
+        allowed = "http://HOST:PORT or https://HOST:PORT, with --user NAME for a login"
+        raise CommandError(f"--http is {without_login(url)!r}, allowed is {allowed}")
     # Without the proxies of the environment: connect to the gateway directly.
     opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
     try:
@@ -107,16 +110,16 @@ def fetch(
         raise HttpError(f"cannot reach {base}: {reason}") from None
     except ValueError:
         raise HttpError(f"{base} does not answer as a Penstock gateway") from None
-    if not isinstance(document, dict):
+    if not isinstance(document, dict) or (has and has not in document):
         raise HttpError(f"{base} does not answer as a Penstock gateway")
     return document
 
 
 def fetch_long(
-    arguments: argparse.Namespace, path: str, method: str = "GET", body: dict[str, Any] | None = None
+    arguments: argparse.Namespace, path: str, method: str = "GET", body: dict[str, Any] | None = None, has: str = ""
 ) -> dict[str, Any]:
     """Do the same for a command whose answer takes as long as the store is large."""
-    return fetch(arguments.http, path, authorization_of(arguments.user), method, body, STORE_TIME_S)
+    return fetch(arguments.http, path, authorization_of(arguments.user), method, body, STORE_TIME_S, has)
 
 
 def _problem_in(octets: bytes) -> str:

@@ -10,8 +10,8 @@ from gateway.cli.shared.http_client import fetch
 
 
 def readers_at(url: str, authorization: str | None) -> list[dict[str, Any]]:
-    """Return those that the gateway at ``url`` knows; none if it has no such list.  Raises: HttpError."""
-    found: list[dict[str, Any]] = fetch(url, "/api/store/readers", authorization).get("readers", [])
+    """Return those that the gateway at ``url`` knows.  Raises: HttpError."""
+    found: list[dict[str, Any]] = fetch(url, "/api/store/readers", authorization)["readers"]
     return found
 
 

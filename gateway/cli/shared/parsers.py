@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import re
 import shutil
 import sys
 import textwrap
@@ -16,6 +17,8 @@ Subparsers: TypeAlias = "argparse._SubParsersAction[argparse.ArgumentParser]"
 
 DEFAULT_URL: Final = "tcp://127.0.0.1:61613"
 PASSWORD_VARIABLE: Final = "PENSTOCK_PASSWORD"
+HELP_COLUMNS_MIN: Final = 11
+LOGIN: Final = re.compile(r"//[^/\s,()]*@")
 
 
 class CommandError(Exception):
@@ -39,7 +42,7 @@ def add_command(subparsers: Subparsers, name: str, summary: str, description: st
 
 def _help_columns() -> int:
     """Return the width of help texts, as argparse has it."""
-    return shutil.get_terminal_size().columns - 2
+    return max(shutil.get_terminal_size().columns - 2, HELP_COLUMNS_MIN)
 
 
 def add_connection_arguments(parser: argparse.ArgumentParser) -> None:
@@ -75,6 +78,11 @@ def destination_argument(text: str) -> str:
     except ValueError:
         raise argparse.ArgumentTypeError(f"{text!r}, allowed is {DestinationName().allowed}") from None
     return text
+
+
+def without_login(url: str) -> str:
+    """Return a URL for an error: nobody is to read a password in it."""
+    return LOGIN.sub("//...@", url)
 
 
 def password_of(user: str | None) -> str | None:

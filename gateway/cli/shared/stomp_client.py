@@ -21,7 +21,7 @@ import stomp
 from stomp.exception import InterruptedException, StompException
 
 from config.sources.uri import TLS_SCHEMES, ClientUri, parse_client_uri, subscribe_headers
-from gateway.cli.shared.parsers import CommandError, password_of
+from gateway.cli.shared.parsers import CommandError, password_of, without_login
 from gateway.process import exit_codes
 
 CONNECT_TIME_S = 30.0
@@ -77,7 +77,7 @@ def uri_of(url: str) -> ClientUri:
         return parse_client_uri(url, ("tcp", "stomp", *TLS_SCHEMES), DEFAULT_PORT)
     except ValueError as error:
         said = f": {error}" if str(error) else ""
-        text = f"--url is {url!r}, allowed is tcp://HOST:PORT, tls://HOST:PORT or failover:(tcp://HOST:PORT,...){said}"
+        text = f"--url is {without_login(url)!r}, allowed is tcp://HOST:PORT, tls://HOST:PORT or failover:(tcp://HOST:PORT,...){said}"
         raise CommandError(text, exit_codes.USAGE) from None
 
 

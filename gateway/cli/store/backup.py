@@ -40,7 +40,7 @@ def run(arguments: argparse.Namespace) -> int:
 def _back_up(arguments: argparse.Namespace) -> dict[str, Any]:
     target = os.path.abspath(arguments.directory)  # the gateway may have another working directory
     if arguments.http is not None:
-        return fetch_long(arguments, "/api/store/backup", "POST", {"directory": target})
+        return fetch_long(arguments, "/api/store/backup", "POST", {"directory": target}, has="directory")
     from engine.store.read.backup import back_up
     from engine.values.errors import StoreError
 

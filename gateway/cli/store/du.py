@@ -48,7 +48,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 def _space(arguments: argparse.Namespace) -> dict[str, Any]:
     if arguments.http is not None:
-        return fetch_long(arguments, f"/api/store/du?why={'true' if arguments.why else 'false'}")
+        return fetch_long(arguments, f"/api/store/du?why={'true' if arguments.why else 'false'}", has="segments")
     from engine.store.read.reader import StoreReader
     from engine.store.space.disk_usage import space_of
 

@@ -58,6 +58,48 @@ def test_version(capsys: pytest.CaptureFixture[str]) -> None:
     assert capsys.readouterr().out.startswith("penstock ")
 
 
+@pytest.mark.parametrize("environment", [{}, {"PYTHONUNBUFFERED": "1"}])
+@pytest.mark.parametrize("words", [["--version"], ["stat", "--help"], ["completion", "bash"]])
+def test_output_that_nobody_reads_and_output_without_room(words: list[str], environment: dict[str, str]) -> None:
+    def errors_with(output: int) -> tuple[int, bytes]:
+        command = [sys.executable, "-m", "gateway", *words]
+        done = subprocess.run(
+            command, cwd=ROOT, env=os.environ | environment, stdout=output, stderr=subprocess.PIPE, check=False
+        )
+        os.close(output)
+        return done.returncode, done.stderr
+
+    reading, writing = os.pipe()
+    os.close(reading)
+    code, told = errors_with(writing)
+    assert told == b"" and code in (exit_codes.OK, exit_codes.FAILED)  # argparse tells of no help that is lost
+    code, told = errors_with(os.open("/dev/full", os.O_WRONLY))
+    assert b"Traceback" not in told and b"Exception ignored" not in told
+    assert words[-1] == "--help" or (code == exit_codes.FAILED and b"No space left on device" in told)
+
+
+def test_help_in_a_terminal_of_one_column(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.setenv("COLUMNS", "1")
+    assert main(["top", "--help"]) == exit_codes.OK
+    assert "usage: penstock top" in " ".join(capsys.readouterr().out.split())
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["stat", "--http", "http://user:secret@127.0.0.1:1"],
+        ["stat", "--http", "ftp://user:secret@127.0.0.1:1"],
+        ["send", "q", "x", "--url", "tcp://user:secret@127.0.0.1:1"],
+        ["send", "q", "x", "--url", "failover:(tcp://127.0.0.1:1,tcp://user:secret@127.0.0.1:1)"],
+    ],
+)
+def test_a_password_in_a_url_is_not_repeated(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(words) == exit_codes.USAGE
+    told = capsys.readouterr().err
+    assert "//...@127.0.0.1:1" in told and "allowed is" in told
+    assert "secret" not in told
+
+
 @pytest.mark.parametrize(
     "argv",
     [

@@ -149,12 +149,15 @@ def test_no_useful_answer(status: int, body: bytes, text: str, capsys: pytest.Ca
     "command",
     ["purge q", "delete q", "pause q", "retry", "reload", "transactions list", "schedule list", "top --once"]
     + [f"store {what}" for what in ("query --key k", "dump", "du", "verify", "backup copy")]
-    + ["schedule cancel 1", "why message m"],
+    + ["schedule cancel 1", "why message m", "why reader r", "explain q", "stat", "store readers", "store rebuild"]
+    + [f"transactions {what} 1" for what in ("commit", "rollback", "forget")],
 )
 def test_the_answers_of_another_server(command: str, capsys: pytest.CaptureFixture[str]) -> None:
     with answering(200, b'{"ok": true}') as url:
-        assert main([*command.split(), "--http", url]) == exit_codes.UNREACHABLE
-    assert "does not answer as a Penstock gateway" in capsys.readouterr().err
+        for form in ([], ["--json"] if not command.startswith("top") else []):
+            assert main([*command.split(), "--http", url, *form]) == exit_codes.UNREACHABLE
+            out, err = capsys.readouterr()
+            assert out == "" and "does not answer as a Penstock gateway" in err
 
 
 def test_a_server_that_takes_too_long() -> None:

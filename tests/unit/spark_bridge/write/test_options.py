@@ -44,6 +44,8 @@ def test_addresses(url: str, address: tuple[str, int, bool]) -> None:
         ("url", "stomp://", "option 'url' is 'stomp://'; it takes"),
         ("url", "stomp://a:b", "option 'url' is 'stomp://a:b': Port could not be cast"),
         ("url", "stomp://a?x=1", "it takes stomp://HOST:PORT"),
+        ("url", "https://me:secret@a", "option 'url' has a login; it belongs into the options user and password"),
+        ("url", "stomp://me:secret@a:b", "option 'url' has a login; it belongs into the options user and password"),
         ("url", "stomp://me:secret@a", "option 'url' has a login; it belongs into the options user and password"),
         ("write-id", "x" * (WRITE_ID_MOST_CHARACTERS + 1), "option 'write-id' has 201 characters; allowed are 200"),
         ("timeout-ms", "0", "option 'timeout-ms' is '0'; it takes a whole number, at least 1"),
