@@ -106,10 +106,8 @@ def _first_of_each(rows: Int64s, codes: Int64s, count: int, name_count: int) -> 
         seen[keys] = True
         if int(np.count_nonzero(seen)) == len(keys):
             return None
-    first = np.unique(keys, return_index=True)[1]
-    if len(first) == len(keys):
-        return None
-    return np.sort(first).astype(np.int64)
+    first: Int64s = np.sort(np.unique(keys, return_index=True)[1]).astype(np.int64)
+    return None if len(first) == len(keys) else first
 
 
 def _unescape(texts: pa.Array) -> pa.Array:

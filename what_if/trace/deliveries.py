@@ -270,7 +270,7 @@ class Services:
     def settle_first(self, of_owner: Int64s) -> None:
         """Replace the first time by a usual one if it is longer than all others: the consumer was not there yet."""
         others = self.later() if len(self.later()) else of_owner
-        if len(others) and int(self.us[: self.first_count].max()) > int(others.max()):
+        if len(others) and int(np.max(self.us[: self.first_count])) > int(np.max(others)):
             self.us[: self.first_count] = int(np.median(others))
 
 
