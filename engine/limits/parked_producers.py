@@ -23,6 +23,8 @@ from engine.sources.topics.topic import Topic
 from engine.values import gates
 from engine.values.errors import AddressFull
 
+ADDRESS_GATES: Final = (gates.ADDRESS_FULL, gates.CREDIT)
+
 
 class Wait:
     """One client at one gate, for one destination, since ``since_ms`` (monotonic).
@@ -144,15 +146,27 @@ class ProducerWaits(TimerTarget):
             self.deadlines.pop(wait.deadline, None)
 
     def admit(self, client_number: int) -> None:
-        """Let a client send again what it has parked; messages whose gate is still shut are parked again at once."""
-        waits = self.parked.pop(client_number, None)
+        """Let a client send again what it has parked; messages whose gate is still shut are parked again at once.
+
+        A client of which a full address has taken nothing keeps its place before those that came later.
+        """
+        waits = self.parked.get(client_number)
         if not waits:
             return
+        again: dict[tuple[int, str], Wait] = {}
+        self.parked[client_number] = again
         self.retrying = {
             key: wait for key, wait in waits.items() if wait.gate not in (gates.RATE, gates.USER_RATE)
         }  # each second is a new wait
         next(iter(waits.values())).client.admit()
         self.retrying = {}
+        if self.parked.get(client_number) is not again:  # the connection has gone
+            return
+        has_sent = any(wait.gate not in ADDRESS_GATES or waits.get(key) is not wait for key, wait in again.items())
+        if has_sent or not again:
+            del self.parked[client_number]  # clients listed here have a wait
+        if has_sent:
+            self.parked[client_number] = again  # behind the others
 
     def timer_fired(self, key: int) -> None:
         wait = self.deadlines.pop(key, None)

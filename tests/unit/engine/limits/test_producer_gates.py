@@ -171,6 +171,36 @@ def test_who_waits_goes_on_at_nine_tenths_in_order_and_newcomers_wait_behind() -
     assert not world.is_blocked()
 
 
+def test_producers_go_on_in_the_order_in_which_they_began_to_wait() -> None:
+    world = limited("BLOCK", max_size_messages=5)
+    world.send(TEN, TEN, TEN, TEN, TEN)
+    queue = world.queue("q")
+    senders = [Sender(world, f"sender {number}") for number in range(4)]
+    for number, sender in enumerate(senders):
+        sender.send(queue, b"%010d" % number)
+    client = world.subscriber(prefetch=1)
+    bodies: list[bytes] = []
+    while deliveries := client.take():  # each acknowledgement makes room for one, and another one tries in vain
+        bodies += [one.message.body for one in deliveries]
+        world.acknowledge(*deliveries)
+    assert bodies == [TEN] * 5 + [b"%010d" % number for number in range(4)]
+
+
+def test_a_producer_that_has_sent_waits_behind_the_others_again() -> None:
+    world = limited("BLOCK", max_size_messages=1)
+    world.send(TEN)
+    queue = world.queue("q")
+    first, second = Sender(world, "first"), Sender(world, "second")
+    for sender, body in ((first, b"1"), (first, b"3"), (second, b"2")):
+        sender.send(queue, body)
+    client = world.subscriber(prefetch=1)
+    bodies: list[bytes] = []
+    while deliveries := client.take():
+        bodies += [one.message.body for one in deliveries]
+        world.acknowledge(*deliveries)
+    assert bodies == [TEN, b"1", b"2", b"3"]
+
+
 def test_other_addresses_go_on() -> None:
     world = limited("BLOCK", max_size_bytes=0)
     world.send(TEN)
