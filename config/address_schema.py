@@ -74,6 +74,7 @@ ADDRESS: Final[Tree] = {
     "expiry-delay-ms": Leaf("expiry.expiry_delay_ms", Duration(0, 100 * YEAR_MS, unlimited=True)),
     "min-expiry-delay-ms": Leaf("expiry.min_expiry_delay_ms", Duration(0, 100 * YEAR_MS, unlimited=True)),
     "max-expiry-delay-ms": Leaf("expiry.max_expiry_delay_ms", Duration(0, 100 * YEAR_MS, unlimited=True)),
+    "ttl-ceiling-ms": Leaf("expiry.ttl_ceiling_ms", Duration(0, 100 * YEAR_MS, unlimited=True)),
     "no-expiry": Leaf("expiry.no_expiry", Boolean()),
     "expiry-queues": {
         "strategy": Leaf("expiry.strategy", Choice("shared", "individual")),

@@ -117,6 +117,7 @@ class ExpiryPolicy:
     expiry_delay_ms: int = UNLIMITED  # of messages sent without an expiry
     min_expiry_delay_ms: int = UNLIMITED
     max_expiry_delay_ms: int = UNLIMITED
+    ttl_ceiling_ms: int = UNLIMITED  # of messages that expire, whoever has set that
     no_expiry: bool = False  # nothing expires, whatever producers say
     strategy: ExpiryStrategy = "shared"
     queue_prefix: str = "EXP."
@@ -129,6 +130,7 @@ class ExpiryPolicy:
             self.expiry_delay_ms < 0
             and self.min_expiry_delay_ms < 0
             and self.max_expiry_delay_ms < 0
+            and self.ttl_ceiling_ms < 0
             and not self.no_expiry
         )
 
@@ -136,10 +138,14 @@ class ExpiryPolicy:
         """Return the expiry of a message that asks for ``expiry_ms``; wall-clock milliseconds, 0 for never.
 
         As in Artemis: if expiry_delay_ms is set, the bounds do not apply; a message without an expiry gets the maximum,
-        or else the minimum.
+        or else the minimum.  As in ActiveMQ, the ceiling applies to all of these and lets no other message expire.
         """
         if self.no_expiry:
             return 0
+        wanted_ms = self._wanted_ms(expiry_ms, now_ms)
+        return wanted_ms if self.ttl_ceiling_ms < 0 else min(wanted_ms, now_ms + self.ttl_ceiling_ms)
+
+    def _wanted_ms(self, expiry_ms: int, now_ms: int) -> int:
         if self.expiry_delay_ms >= 0:
             return expiry_ms if expiry_ms else now_ms + self.expiry_delay_ms
         if self.max_expiry_delay_ms >= 0 and (expiry_ms == 0 or expiry_ms > now_ms + self.max_expiry_delay_ms):

@@ -89,6 +89,7 @@ class _Reader:
             else:
                 names = (*readers, *options.BROKER_CHILDREN)
                 document.report(child.line, broker.name, str(unknown_option(child.name, names)))
+        self._policies.finish()
 
     def _set_server(self, taken: Taken) -> None:
         keys = {leaf.path: key for key, leaf in leaves(SERVER).items()}

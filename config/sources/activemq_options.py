@@ -201,13 +201,19 @@ PLUGINS: Final = table(
 )  # fmt: skip
 
 TIME_STAMPING: Final = table(
-    honoured("zeroExpirationOverride", LONG_DELAY, "60000", "expiry.expiry_delay_ms"),
+    computed(
+        "zeroExpirationOverride",
+        LONG_DELAY,
+        "60000",
+        "`expiry.expiry_delay_ms`; 0 is none",
+        lambda value: {"expiry.expiry_delay_ms": value or -1},
+    ),
     computed(
         "ttlCeiling",
         LONG_DELAY,
         "3600000",
-        "`expiry.max_expiry_delay_ms`; 0 is none",
-        lambda value: {"expiry.max_expiry_delay_ms": value or -1},
+        "`expiry.ttl_ceiling_ms`; 0 is none",
+        lambda value: {"expiry.ttl_ceiling_ms": value or -1},
     ),
     *all_listed("the gateway keeps its senders' timestamps", "futureOnly", "processNetworkMessages"),
 )

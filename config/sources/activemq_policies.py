@@ -26,6 +26,8 @@ class PolicyReader:
         self.document = document
         self.full_policy = "BLOCK"
         self.block_timeout_ms = 0
+        self._policies: list[Taken] = []
+        self._discarding = Taken()
 
     def read_policies(self, element: Element) -> None:
         for policy_map in element.all("policyMap"):
@@ -49,6 +51,7 @@ class PolicyReader:
     def _policy(self, entry: Element) -> Taken:
         document = self.document
         taken = take_attributes(document, POLICY_ENTRY, entry, (*MATCHES, "producerFlowControl"))
+        self._policies.append(taken)
         self._set_full_policy(entry, taken)
         for child in entry.children:
             if child.name in STRATEGIES:
@@ -137,6 +140,18 @@ class PolicyReader:
         taken = take_attributes(self.document, options.DISCARDING, plugin)
         if taken.values:
             self._add(EVERYTHING, BOTH, taken, "", plugin)
+            self._discarding = taken
+        elif "dropAll" not in plugin.attributes:
+            text = "dropAll is not set: ActiveMQ drops all dead letters then, here they are kept"
+            self.document.note(plugin.line, plugin.name, text)
+
+    def finish(self) -> None:
+        """Let the plugin that discards dead letters override the strategies of all entries, as in ActiveMQ."""
+        discarding = self._discarding
+        for path, value in discarding.values.items():
+            for taken in self._policies:
+                if path in taken.values:
+                    taken.set(path, value, discarding.sources[path])
 
 
 def patterns_of(document: Document, element: Element) -> list[tuple[Pattern, int]]:

@@ -231,6 +231,39 @@ def test_plugins_for_every_destination() -> None:
     assert found.dead_letter_destination(False, "a", None) is None
 
 
+def test_a_ceiling_bounds_every_time_to_live_and_gives_none() -> None:
+    both = settings(
+        plugins("<timeStampingBrokerPlugin zeroExpirationOverride='60000' ttlCeiling='50000'/>"), "a"
+    ).expiry
+    assert [both.effective_ms(asked, 1_000) for asked in (0, 41_000, 99_000)] == [51_000, 41_000, 51_000]
+    alone = settings(plugins("<timeStampingBrokerPlugin ttlCeiling='50000'/>"), "a").expiry
+    assert [alone.effective_ms(asked, 1_000) for asked in (0, 41_000, 99_000)] == [0, 41_000, 51_000]
+
+
+def test_zero_overrides_no_expiry_and_is_no_ceiling() -> None:
+    found = settings(plugins("<timeStampingBrokerPlugin zeroExpirationOverride='0' ttlCeiling='0'/>"), "a").expiry
+    assert [found.effective_ms(asked, 1_000) for asked in (0, 99_000)] == [0, 99_000]
+
+
+@pytest.mark.parametrize("strategy", ["sharedDeadLetterStrategy", "individualDeadLetterStrategy"])
+@pytest.mark.parametrize("is_plugin_first", [True, False])
+def test_a_plugin_that_drops_all_dead_letters_overrides_every_entry(strategy: str, is_plugin_first: bool) -> None:
+    plugin = "<plugins><discardingDLQBrokerPlugin dropAll='true'/></plugins>"
+    entry = f"<policyEntry queue='a.>'><deadLetterStrategy><{strategy}/></deadLetterStrategy></policyEntry>"
+    policies = f"<destinationPolicy><policyMap><policyEntries>{entry}</policyEntries></policyMap></destinationPolicy>"
+    document = activemq(plugin + policies if is_plugin_first else policies + plugin)
+    for name in ("a.b", "b"):
+        assert settings(document, name).dead_letter_destination(False, name, None) is None
+
+
+def test_a_plugin_that_is_not_told_to_drop_dead_letters_says_so() -> None:
+    document = plugins("<discardingDLQBrokerPlugin reportInterval='5'/>")
+    assert settings(document, "a").dead_letter_destination(False, "a", None) is not None
+    assert any(
+        "dropAll is not set: ActiveMQ drops all dead letters then, here they are kept" in one for one in notes(document)
+    )
+
+
 def test_no_advisories() -> None:
     text = '<broker advisorySupport="false"/>'
     assert merged([read("activemq.xml", text.encode())]).advisory_support is False

@@ -210,6 +210,12 @@ def test_where_an_expired_message_goes(settings: AddressSettings, expected: tupl
         (ExpiryPolicy(min_expiry_delay_ms=100), 0, 1_100),
         (ExpiryPolicy(min_expiry_delay_ms=100, max_expiry_delay_ms=300), 0, 1_300),
         (ExpiryPolicy(min_expiry_delay_ms=100, max_expiry_delay_ms=300), 1_200, 1_200),
+        (ExpiryPolicy(ttl_ceiling_ms=100), 0, 0),
+        (ExpiryPolicy(ttl_ceiling_ms=100), 9_000, 1_100),
+        (ExpiryPolicy(ttl_ceiling_ms=100), 1_050, 1_050),
+        (ExpiryPolicy(ttl_ceiling_ms=100, expiry_delay_ms=200), 9_000, 1_100),
+        (ExpiryPolicy(ttl_ceiling_ms=100, expiry_delay_ms=200), 0, 1_100),
+        (ExpiryPolicy(ttl_ceiling_ms=100, expiry_delay_ms=50), 0, 1_050),
     ],
 )
 def test_when_a_message_expires(policy: ExpiryPolicy, asked: int, expected: int) -> None:
