@@ -217,7 +217,7 @@ class SendMessage:
                 self.engine.abort(self.transactions.take(info.transaction_id).transaction)
             except EngineError as gone:  # another connection has decided about the branch
                 return gone
-        return rolled_back(info.transaction_id, str(error)) if one.transaction is None else error
+        return rolled_back(info.transaction_id, str(error))
 
     def must_wait(self, info: RemoveInfo) -> bool:
         """Let the end of the connection wait behind messages at a gate; return whether it must."""

@@ -266,6 +266,21 @@ def test_a_preparation_that_waits_too_long_is_rolled_back() -> None:
     assert texts_of(gateway, "q") == ["a"]
 
 
+def test_a_commit_of_one_phase_that_waits_too_long_is_rolled_back() -> None:
+    """Clients take any other error for a resource manager that failed, and leave the transaction in doubt."""
+    gateway = OpenWireGateway(
+        address("out", full__max_size_bytes=600, full__address_full_policy="BLOCK", full__block_timeout_ms=1_000)
+    )
+    gateway.connect_openwire().publish(queue("out"), "x" * 1_000)
+    peer = taking(gateway, "a")
+    send(peer, COMMIT_ONE_PHASE)
+    assert peer.take() == []
+    gateway.advance(2_000)
+    assert "xaErrorCode:100" in str(peer.one(ExceptionResponse).exception)
+    peer.vanish()
+    assert texts_of(gateway, "q") == ["a"]
+
+
 def test_a_branch_that_another_connection_ends_while_its_preparation_waits() -> None:
     gateway = OpenWireGateway(address("out", full__max_size_bytes=600, full__address_full_policy="BLOCK"))
     reader, peer = waiting_preparation(gateway)
