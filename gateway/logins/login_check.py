@@ -11,6 +11,7 @@ import math
 import os
 from collections import ChainMap
 from collections.abc import Mapping
+from time import time
 from typing import Final
 
 from config.exposure import refuse_open_listeners
@@ -165,6 +166,16 @@ class LoginCheck(Credentials):
 
     def _has_read(self, reading: object) -> None:
         self._is_reading = False
+
+    def counts_as(self, user: LoggedIn) -> LoggedIn | None:
+        """Return a user who has logged in with the groups of now; None for one who could not log in so any more.
+
+        That is a user who was removed, or is one of the configuration now, or whose token has ended.
+        """
+        if user.is_external:
+            has_ended = user.ends_s is not None and time() >= user.ends_s
+            return None if has_ended or user.user in self.users else user
+        return LoggedIn(user.user, self.groups_of(user.user)) if self._is_there(user.user) else None
 
     def refusal(self, passcode: str) -> str:
         """Return why a token was refused; "" for a password, and if that is not known."""

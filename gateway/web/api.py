@@ -81,7 +81,7 @@ def create_app(
     application.on_cleanup.append(stored.stop)
     messages = MessageRoutes(sources.messages)
     application.on_shutdown.append(messages.stop)
-    events = EventRoutes(sampler)
+    events = EventRoutes(sampler, login_check)
     application.on_shutdown.append(events.stop)
     routes = [
         *api.routes(),

@@ -12,8 +12,10 @@ from typing import Final
 
 from aiohttp import web
 
+from gateway.logins.login_check import LoginCheck
 from gateway.web.client_address import address_of
 from gateway.web.resources.stat import present
+from gateway.web.routing.credentials import CHECKED
 from gateway.web.routing.fields import Whole
 from gateway.web.routing.problems import HEADERS, Problem
 from gateway.web.routing.routes import SEES, Media, Route, Values
@@ -21,15 +23,16 @@ from gateway.web.samples.sampler import Sampler
 
 STREAMS_MAX: Final = 24  # each holds one of the connections of HTTP
 STREAMS_PER_ADDRESS_MAX: Final = 16
-STREAM_MOST_MS: Final = 600_000  # then the browser asks again, and its permission is checked again
+STREAM_MOST_MS: Final = 600_000  # then the browser asks again
 SILENCE_S: Final = 15.0  # after it a comment shows whether the peer is still there
 
 
 class EventRoutes:
     """_streams: open ones by address.  _event: octets of the sample ``_number``, made once for all streams."""
 
-    def __init__(self, sampler: Sampler) -> None:
+    def __init__(self, sampler: Sampler, login_check: LoginCheck) -> None:
         self._sampler = sampler
+        self._login_check = login_check
         self._streams: Counter[str] = Counter()
         self._stopping = asyncio.Event()
         self._number = 0
@@ -83,10 +86,23 @@ class EventRoutes:
             number = self._sampler.number
             while not self._stopping.is_set() and (left_s := end_s - clock()) > 0:
                 number, before = await self._later(number, min(left_s, SILENCE_S)), number
+                if not self._may_see():
+                    break
                 await answer.write(await self._latest() if number > before else b":\n\n")
         except ConnectionError:
             pass  # the peer has gone
         return answer
+
+    def _may_see(self) -> bool:
+        """Say whether who has asked may still see everything: a reload may have changed that, and a token may end."""
+        login_check = self._login_check
+        if not login_check.is_required:
+            return True
+        checked = CHECKED.get()
+        user = None if checked is None else login_check.counts_as(checked)
+        if user is None:
+            return False
+        return any(login_check.permissions.allows_everywhere(action, user.groups) for action in SEES.everywhere)
 
     async def _later(self, number: int, time_s: float) -> int:
         """Wait for the next sample, the end of the time or of the gateway; return the number of the last sample."""

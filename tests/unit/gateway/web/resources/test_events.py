@@ -2,9 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from contextlib import AsyncExitStack
 
+import pytest
+
+from config.matching import BOTH, Pattern
+from config.model import ServerConfig
+from config.permissions import Permission
+from config.scram import hash_password
+from gateway.logins.login_check import LoginCheck
 from gateway.web.resources.events import STREAMS_PER_ADDRESS_MAX
 from gateway.web.samples.history import POINTS
 from tests.support.web import GUARDED, basic, serving
@@ -50,6 +58,33 @@ async def test_streams_end_with_the_gateway() -> None:
         await client.app.shutdown()
         while await response.content.readline():
             pass
+
+
+LIMIT_S = 60.0
+VERIFIERS = tuple(hash_password("secret", 4096))
+EVERYTHING = Pattern.parse(">")
+
+
+def watched_by(*groups: str, user: str = "alice") -> ServerConfig:
+    """Return a configuration with one user, in the group ``ops``, where these groups may see everything."""
+    permission = Permission(EVERYTHING, BOTH, {"read": frozenset(groups)})
+    return ServerConfig(users={user: VERIFIERS}, groups={user: frozenset({"ops"})}, permissions=(permission,))
+
+
+@pytest.mark.parametrize("after", [watched_by("ops", user="bob"), watched_by("others")], ids=["removed", "no right"])
+async def test_a_stream_ends_with_the_rights_of_who_reads_it(after: ServerConfig) -> None:
+    login_check = LoginCheck(watched_by("ops"))
+    async with serving(login_check=login_check) as client:
+        response = await client.get("/api/events", headers=basic("alice", "secret"))
+        assert response.status == 200
+        await response.content.readline()
+        login_check.adopt(watched_by("ops"))
+        before = await response.content.readuntil(b"id: 2")
+        assert before, "nothing has changed for its reader"
+        login_check.adopt(after)
+        async with asyncio.timeout(LIMIT_S):
+            while await response.content.readline():
+                pass
 
 
 async def test_events_and_history_need_a_login() -> None:
