@@ -74,8 +74,11 @@ class NamedSubscriptions:
                 self.queues.quota.require(client.holder)
             self.by_key[known.key()] = known
             self._open(known, client, source, options)
-        elif not known.is_durable and isinstance(source, Wildcard):
+        elif isinstance(source, Wildcard) and not known.is_durable:
             self._require_its_topics(client, known)
+        elif isinstance(source, Wildcard) and not self.access.is_open:
+            # Topics that its owner may read since, or that were made while the groups of its owner were unknown.
+            self.queues.begin(CursorOpening(self, source, known, None), client)
         known.consumers += 1
         if known.is_no_local:
             for queue in known.all_queues():
@@ -145,10 +148,12 @@ class NamedSubscriptions:
         """
         if not topic.is_logged or topic.destination_id in subscription.queues:
             return
+        if not self.access.may_keep_for(subscription.owner, topic.name):
+            return
         topics = self.durable_wildcards.topics
         if not topics.has_room(subscription.holder):
             topics.refused += 1
-        elif self.access.may_keep_for(subscription.owner, topic.name):
+        else:
             topics.add(subscription.holder)
             queue = self.cursors.open(subscription, topic, options)
             for observer in self.observers:

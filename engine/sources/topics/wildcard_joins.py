@@ -184,7 +184,10 @@ class TopicDetachment(TopicJoins):
 
 
 class CursorOpening(TopicJoins):
-    """Opens a cursor of a durable subscription in each topic, and lets its consumers take from it."""
+    """Opens a cursor of a durable subscription in each topic, and lets its consumers take from it.
+
+    options: with which it begins; None for one that goes on.
+    """
 
     __slots__ = ("named", "subscription", "options")
 
@@ -193,7 +196,7 @@ class CursorOpening(TopicJoins):
         named: NamedSubscriptions,
         wildcard: Wildcard,
         subscription: NamedSubscription,
-        options: SubscribeOptions,
+        options: SubscribeOptions | None,
     ) -> None:
         super().__init__(named.queues, wildcard, OPEN_STEPS)
         self.named = named

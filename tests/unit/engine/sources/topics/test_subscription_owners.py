@@ -113,9 +113,13 @@ def test_records_of_older_stores_name_no_owner() -> None:
 
 
 class GuardedWorld(RestartWorld):
-    """Everybody may read everything, but ``bank.>`` only clerks; ann is one.  Topics take three messages."""
+    """Everybody may read everything, but ``bank.>`` only clerks; ann is one.  Topics take three messages.
+
+    groups: of users who may be away, as the gateway knows them now.
+    """
 
     def __init__(self) -> None:
+        self.groups = {"ann": frozenset({"clerks"}), "bob": frozenset({"guests"})}
         super().__init__(address(">", full__max_size_messages=3, full__address_full_policy="FAIL"))
 
     def broker_options(self) -> dict[str, Any]:
@@ -124,8 +128,7 @@ class GuardedWorld(RestartWorld):
             Permission(Pattern.parse(">"), BOTH, everybody),  # type: ignore[arg-type]
             Permission(Pattern.parse("bank.>"), BOTH, {"read": frozenset({"clerks"})}),
         ]
-        groups = {"ann": frozenset({"clerks"}), "bob": frozenset({"guests"})}
-        return {"permissions": PermissionMap(entries, groups)}
+        return {"permissions": PermissionMap(entries, self.groups)}
 
     def waiting(self, name: str) -> int:
         """Publish to a topic; return how many messages are kept of it."""
@@ -151,6 +154,28 @@ def test_a_durable_wildcard_keeps_nothing_that_its_owner_may_not_read(owner: str
     world.crash()
     kept = {name: world.waiting(name) for name in ("bank.before", "bank.after", "shop", "new")}
     assert kept == {"bank.before": 2 * count, "bank.after": count, "shop": 2, "new": 1}
+
+
+@pytest.mark.parametrize("is_restarted", [False, True])
+def test_a_durable_wildcard_takes_from_topics_that_its_owner_may_read_since(*, is_restarted: bool) -> None:
+    world = GuardedWorld()
+    options: dict[str, Any] = {"subscription": "s", "is_durable": True}
+    world.topic("bank.before")
+    bob = user(world, "bob")
+    world.consumer(bob, Wildcard(TOPIC, ">"), AUTO, **options)
+    world.leave(bob)
+    assert world.waiting("bank.before") == 0
+    if is_restarted:
+        world.crash()
+    again = user(world, "bob")
+    again.groups = world.groups["bob"] = frozenset({"clerks"})
+    consumer = world.consumer(again, Wildcard(TOPIC, ">"), AUTO, **options)
+    world.turn()
+    world.send(b"x", to=world.topic("bank.before"))
+    assert again.bodies() == [b"x"], "what comes from now on"
+    world.leave(again)
+    assert consumer.is_closed
+    assert world.waiting("bank.before") == 1
 
 
 def test_a_wildcard_of_another_user_does_not_fill_a_topic() -> None:
