@@ -5,9 +5,9 @@ Source: ActiveMQ pendingMessageLimitStrategy and messageEvictionStrategy.
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections import deque
-from dataclasses import dataclass, field
-from itertools import chain
+from dataclasses import dataclass
 from typing import Final
 
 from engine.backlog.lane import lane_of
@@ -17,7 +17,7 @@ from engine.consumers.turn_steps import Steps
 from engine.selector.properties import PropertyReaders, Value
 from engine.sources.feed import PendingRule
 from engine.sources.observer import Observer
-from engine.sources.queue import Queue
+from engine.sources.queue import PRIORITY_COUNT, Queue
 from engine.values.delivery import EXPIRE, READY, Delivery, advance
 from engine.values.message import Message
 
@@ -46,10 +46,10 @@ class PendingLimits:
 class PendingLimit(PendingRule):
     """limit: messages that may wait beyond the window; beyond it, one is evicted for each that arrives.
 
-    replaced: messages to evict first because a newer one has the same value, None if no property is compared.
+    first: messages to evict first, None if the lanes of the queue show them.
     """
 
-    __slots__ = ("common", "queue", "limit", "policy", "window", "replaced")
+    __slots__ = ("common", "queue", "limit", "policy", "window", "first")
 
     def __init__(self, common: PendingLimits, queue: Queue, limit: int, window: Window) -> None:
         policy = queue.settings.pending
@@ -58,14 +58,17 @@ class PendingLimit(PendingRule):
         self.limit = limit
         self.policy = policy
         self.window = window
-        is_unique = policy.eviction == "unique-property"
-        self.replaced = Replaced(policy.eviction_property, common.readers) if is_unique else None
+        self.first: FirstToGo | None = None
+        if policy.eviction == "unique-property":
+            self.first = Replaced(policy.eviction_property, common.readers)
+        elif policy.eviction == "oldest-lowest-priority" and not queue.settings.queue.prioritized_messages:
+            self.first = LowestPriority()
 
     def message_came(self, message: Message) -> None:
         """A message was added: evict one if the limit is exceeded.  A credit window can change its size."""
         queue = self.queue
-        if self.replaced is not None:
-            self.replaced.add(queue.lane(message.priority).newest(message))
+        if self.first is not None:
+            self.first.add(queue.lane(message.priority).newest(message))
         if queue.depth > self.window.allowed() + self.limit:
             self._evict(queue)
 
@@ -88,8 +91,8 @@ class PendingLimit(PendingRule):
 
     def _choose(self, queue: Queue, room: int) -> Delivery | None:
         """Return the delivery to evict, among those that wait behind the ``room`` that the window still has."""
-        if self.replaced is not None:
-            found = self.replaced.take_first(queue, room)
+        if self.first is not None:
+            found = self.first.take_first(queue, room)
             if found is not None:
                 return found
         takes_lowest = self.policy.eviction == "oldest-lowest-priority"
@@ -106,24 +109,56 @@ class PendingLimit(PendingRule):
         return chosen
 
 
-@dataclass(slots=True, eq=False)
-class Replaced:
-    """Waiting messages for which a newer one has the same value of a property, in the order of those newer ones.
+class FirstToGo:
+    """Waiting messages in the order in which they are evicted.
 
-    newest: by value.  If all values are unique, simply the oldest message is evicted.
     came, came_bytes: since the last pruning, less half of what it left.  Some of these messages have gone, and no
     budget counts them.
     """
 
-    name: str
-    readers: PropertyReaders
-    newest: dict[Value, Delivery] = field(default_factory=dict)
-    older: deque[Delivery] = field(default_factory=deque)
-    came: int = 0
-    came_bytes: int = 0
+    __slots__ = ("came", "came_bytes")
 
+    def __init__(self) -> None:
+        self.came = 0
+        self.came_bytes = 0
+
+    @abstractmethod
     def add(self, delivery: Delivery | None) -> None:
         """Note a message that has arrived; None if it is only in the log."""
+
+    @abstractmethod
+    def take_first(self, queue: Queue, room: int) -> Delivery | None:
+        """Return the first that waits behind ``room`` others, None if there is none."""
+
+    @abstractmethod
+    def prune(self) -> list[Delivery]:
+        """Forget what has gone; return the rest."""
+
+    def count(self, message: Message) -> None:
+        self.came += 1
+        self.came_bytes += message.size
+        if self.came > PRUNE_COUNT or self.came_bytes > PRUNE_BYTES:
+            left = self.prune()
+            self.came = -len(left) // 2
+            self.came_bytes = -sum(one.message.size for one in left) // 2
+
+
+class Replaced(FirstToGo):
+    """Waiting messages for which a newer one has the same value of a property, in the order of those newer ones.
+
+    newest: by value.  If all values are unique, simply the oldest message is evicted.
+    """
+
+    __slots__ = ("name", "readers", "newest", "older")
+
+    def __init__(self, name: str, readers: PropertyReaders) -> None:
+        super().__init__()
+        self.name = name
+        self.readers = readers
+        self.newest: dict[Value, Delivery] = {}
+        self.older: deque[Delivery] = deque()
+
+    def add(self, delivery: Delivery | None) -> None:
         value = None if delivery is None else self.readers.properties(delivery.message, 1, False).known(self.name)
         if delivery is None or value is None:
             return
@@ -131,25 +166,49 @@ class Replaced:
         self.newest[value] = delivery
         if earlier is not None and earlier.state == READY:
             self.older.append(earlier)
-        self.came += 1
-        self.came_bytes += delivery.message.size
-        if self.came > PRUNE_COUNT or self.came_bytes > PRUNE_BYTES:
-            self._prune()
+        self.count(delivery.message)
 
-    def _prune(self) -> None:
+    def prune(self) -> list[Delivery]:
         self.newest = {value: one for value, one in self.newest.items() if _waits(one)}
         self.older = deque(one for one in self.older if _waits(one))
-        self.came = -(len(self.newest) + len(self.older)) // 2
-        self.came_bytes = -sum(one.message.size for one in chain(self.newest.values(), self.older)) // 2
+        return [*self.newest.values(), *self.older]
 
     def take_first(self, queue: Queue, room: int) -> Delivery | None:
-        """Return the first that waits behind ``room`` others, None if there is none."""
-        older = self.older
-        while older:
-            delivery = older.popleft()
-            if _waits(delivery) and _rank(queue, delivery) >= room:
-                return delivery  # others were handed over or soon will be, or are in a temporary file
+        return _take_first(self.older, queue, room)
+
+
+class LowestPriority(FirstToGo):
+    """Waiting messages by JMSPriority, the oldest first, where priorities do not change the order of delivery."""
+
+    __slots__ = ("by_priority",)
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.by_priority: list[deque[Delivery]] = [deque() for _ in range(PRIORITY_COUNT)]
+
+    def add(self, delivery: Delivery | None) -> None:
+        if delivery is not None:
+            self.by_priority[delivery.message.jms_priority()].append(delivery)
+            self.count(delivery.message)
+
+    def prune(self) -> list[Delivery]:
+        self.by_priority = [deque(one for one in own if _waits(one)) for own in self.by_priority]
+        return [one for own in self.by_priority for one in own]
+
+    def take_first(self, queue: Queue, room: int) -> Delivery | None:
+        for own in self.by_priority:
+            found = _take_first(own, queue, room)
+            if found is not None:
+                return found
         return None
+
+
+def _take_first(older: deque[Delivery], queue: Queue, room: int) -> Delivery | None:
+    while older:
+        delivery = older.popleft()
+        if _waits(delivery) and _rank(queue, delivery) >= room:
+            return delivery  # others were handed over or soon will be, or are in a temporary file
+    return None
 
 
 def _waits(delivery: Delivery) -> bool:

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from engine.consumers.consumer import AUTO, INDIVIDUAL
-from engine.sources.topics.pending_message_limit import PLACES_A_STEP, PRUNE_BYTES, PRUNE_COUNT, PendingLimit
+from engine.sources.topics.pending_message_limit import PLACES_A_STEP, PRUNE_BYTES, PRUNE_COUNT, PendingLimit, Replaced
 from engine.values.delivery import Delivery, Refusal
 from engine.values.message import STOMP, Message
 from engine.values.options import SubscribeOptions
@@ -102,6 +102,21 @@ def test_oldest_with_lowest_priority() -> None:
     assert drain(world) == [b"in", b"flight", b"high 1", b"high 2"]
 
 
+def test_oldest_with_lowest_priority_where_priorities_do_not_change_the_order() -> None:
+    """As in every imported activemq.xml that does not set prioritizedMessages."""
+    settings = {"pending__strategy": "constant", "pending__limit": 4, "pending__eviction": "oldest-lowest-priority"}
+    world, client = world_with_client(address("t", queue__prioritized_messages=False, **settings))
+    world.broker.subscribe(client, world.topic("t"), SubscribeOptions(INDIVIDUAL, 2)).start()
+    world.turn()
+    for number in range(10):
+        publish(world, b"%d" % number, priority=9 if number % 2 else 1)
+    assert drain(world) == [b"0", b"1", b"3", b"5", b"7", b"9"]
+    for number in range(3 * PRUNE_COUNT):
+        publish(world, b"x", priority=number % 10)
+    assert len(drain(world)) == 6
+    assert world.memory_used() == 0
+
+
 def test_oldest_whatever_the_priority() -> None:
     world = world_with(strategy="constant", limit=2)
     publish(world, b"in", b"flight")
@@ -138,8 +153,8 @@ def remembered(world: EngineWorld) -> list[Delivery]:
     """Return what the limit refers to, to compare it with later messages."""
     (queue,) = world.topic("t").plain.values()
     limit = queue.feed.pending
-    assert isinstance(limit, PendingLimit) and limit.replaced is not None
-    return [*limit.replaced.newest.values(), *limit.replaced.older]
+    assert isinstance(limit, PendingLimit) and isinstance(limit.first, Replaced)
+    return [*limit.first.newest.values(), *limit.first.older]
 
 
 def test_what_was_evicted_is_not_remembered_for_its_property() -> None:
