@@ -25,7 +25,7 @@ def config(text: str) -> ServerConfig:
     [
         (BASE, f"# moved\n\n{BASE}", [], []),
         (BASE, BASE.replace(f"ann:{ONE}", f"ann:{TWO}"), ["users.ann: other verifiers"], []),
-        (BASE, BASE.replace("ann", "zoe"), ["users.ann: removed", "users.zoe: added"], []),
+        (BASE, BASE.replace("  ann:", "  zoe:"), ["users.ann: removed", "users.zoe: added"], []),
         (BASE, BASE.replace("[a, b]", "c"), ["users.bob: groups c, before a, b"], []),
         (
             BASE + "permissions: [{match: a.>, read: x}, {match: b, kind: queue, read: x}]\n",
