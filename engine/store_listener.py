@@ -238,8 +238,9 @@ class StoreEvents(StoreListener):
                 known = lane.attempts.pop(delivery.message.queue_offset, None)
                 if known is not None:
                     delivery.history = restored(known, self.context.store.consumer_description(known.consumer_id))
-                if known is not None and known.due_ms > self.context.wall_ms:
-                    self.delays.restore_wait(delivery, known.due_ms)
+                wait_ms = 0 if known is None else known.wait_ms(self.context.wall_ms)
+                if wait_ms > 0:
+                    self.delays.restore_wait(delivery, wait_ms)
                 else:
                     lane.append_loaded(delivery)
             lane.catch_up()
@@ -361,7 +362,7 @@ class StoreEvents(StoreListener):
             return False
         if not queue.is_logged:
             known = lane.attempts.get(delivery.message.queue_offset)
-            if known is not None and known.due_ms > self.context.wall_ms:
+            if known is not None and known.wait_ms(self.context.wall_ms) > 0:
                 return False  # a browser shows only messages that are available now
             self.context.memory.hold(delivery.message)
             queue.depth += 1

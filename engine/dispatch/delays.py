@@ -80,10 +80,10 @@ class Delays(TimerTarget):
             heapify(self.waiting)
             self.forgotten = 0
 
-    def restore_wait(self, delivery: Delivery, due_ms: int) -> None:
-        """Let a delivery loaded after a restart wait out the rest of its delay; ``due_ms`` is wall time."""
+    def restore_wait(self, delivery: Delivery, wait_ms: int) -> None:
+        """Let a delivery loaded after a restart wait out the rest of its delay."""
         delivery.state = DELAYED
-        self.add(delivery, due_ms - self.context.wall_ms)
+        self.add(delivery, wait_ms)
         selection = queue_of(delivery.lane).selection
         if selection is not None:
             selection.delay(delivery)

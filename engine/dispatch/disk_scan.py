@@ -125,7 +125,7 @@ class DiskScan:
                 delivery = lane.keep_ahead(message)
                 if known is not None:
                     failed.append((delivery, known))
-                    if known.due_ms > wall_ms:
+                    if known.wait_ms(wall_ms) > 0:
                         delivery.state = DELAYED
                         lane.ahead.ready_bytes -= message.size
             if delivery.state == READY:

@@ -240,7 +240,7 @@ class SelectiveDispatcher(TimerTarget):
         for delivery, known in selection.disk.read(lane, first, next_offset, messages, context.wall_ms):
             delivery.history = restored(known, context.store.consumer_description(known.consumer_id))
             if delivery.state == DELAYED:
-                self.delays.restore_wait(delivery, known.due_ms)
+                self.delays.restore_wait(delivery, known.wait_ms(context.wall_ms))
         self.steps.left -= budget - selection.index.budget
         queue.mark_dirty()
 

@@ -81,6 +81,12 @@ class Attempts:
     cause: int
     consumer_id: int
 
+    def wait_ms(self, wall_ms: int) -> int:
+        """Return how long the entry still waits: no longer than at first, though the clock may have been set back."""
+        asked_ms = self.due_ms - self.last_ms
+        left_ms = self.due_ms - wall_ms
+        return min(left_ms, asked_ms) if asked_ms > 0 else left_ms
+
 
 # What ``Store.seek`` looks for in the consume queues of a destination.
 SEEK_ENTRY: Final = 1  # a queue offset

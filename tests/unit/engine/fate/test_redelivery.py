@@ -10,6 +10,7 @@ from engine.values.delivery import Delivery
 from engine.values.message import DEAD_LETTER, PERSISTENT, PLAIN, Message
 from engine.values.outcomes import CAUSE_EXHAUSTED, CAUSE_EXPIRED, CAUSE_NACK, DEAD_LETTERED, DROPPED, EXPIRED
 from tests.support.engine.engine_world import EngineWorld, address, world_with_client, world_with_consumer
+from tests.support.engine.restart_world import RestartWorld
 from tests.support.fakes import FakeClient
 
 DLQ = "ActiveMQ.DLQ"
@@ -18,6 +19,9 @@ DLQ = "ActiveMQ.DLQ"
 def quick(**values: object) -> AddressEntry:
     """Return an address without delays, for tests that are about something else."""
     return address("q", redelivery__initial_redelivery_delay_ms=0, redelivery__redelivery_delay_ms=0, **values)
+
+
+HOUR_MS = 3_600_000
 
 
 def only(client: FakeClient) -> Delivery:
@@ -46,6 +50,27 @@ def test_a_refused_message_waits_for_the_policy_s_delay_and_says_so() -> None:
     (failed,) = world.store.failed
     due_ms = world.clock.wall_ms()
     assert (failed.cause, failed.due_ms, failed.ranges) == (CAUSE_NACK, due_ms, [(4, 0, 1, 1)])
+
+
+@pytest.mark.parametrize("selector", ["", "JMSPriority = 4"])
+@pytest.mark.parametrize(("set_ms", "waited_ms"), [(-5 * HOUR_MS, 1_000), (0, 1_000), (400, 600), (HOUR_MS, 0)])
+def test_a_clock_that_was_set_between_two_runs_makes_no_delay_longer(
+    set_ms: int, waited_ms: int, selector: str
+) -> None:
+    world = RestartWorld(address(">", redelivery__initial_redelivery_delay_ms=1_000))
+    world.send(b"1")
+    client = world.subscriber("q", INDIVIDUAL, 1, selector=selector)
+    world.refuse(only(client))
+    world.restart()
+    world.clock.set_wall(set_ms)
+    world.broker.begin_turn()
+    client = world.subscriber("q", INDIVIDUAL, 1, selector=selector)
+    if waited_ms:
+        world.advance(waited_ms - 1)
+        assert client.handed == []
+        world.advance(1)
+    (handed,) = client.handed
+    assert handed.delivery_count == 2
 
 
 def test_others_overtake_while_a_message_waits() -> None:
