@@ -48,6 +48,7 @@ from gateway.process.closing import close_within
 from gateway.process.counters import GatewayCounters
 from gateway.process.descriptors import raise_limit, shortage
 from gateway.process.disk_space import StoreDisk
+from gateway.process.early_hang_up import EarlyHangUp
 from gateway.process.exit_codes import FAILED, OK, UNCLEAN
 from gateway.process.graceful_stop import GracefulStop, stopped_by_fault
 from gateway.process.log_lines import FORMATTERS, PeerLines
@@ -102,6 +103,7 @@ def serve(
 
     Raises: StoreLocked, StoreCorrupt, ConfigError, OSError if it cannot start.
     """
+    early = EarlyHangUp()
     config = read()
     handler = logging.StreamHandler()
     handler.setFormatter(FORMATTERS[log_format])
@@ -132,6 +134,7 @@ def serve(
         files or RealFiles(),
         clock or SystemClock(),
         tracing,
+        early,
     )
     try:
         code = uvloop.run(threads.around(work))
@@ -155,6 +158,7 @@ async def _serve(
     files: Files,
     clock: Clock,
     tracing: Tracing | None,
+    early: EarlyHangUp,
 ) -> int:
     loop = asyncio.get_running_loop()
     garbage_collection.suspend()
@@ -179,6 +183,8 @@ async def _serve(
         reload = LiveReload(config, read, login_check, engine_loop, admission.lines, AuditLog(counters))
         web = await _listen(config, listener, source, engine_loop, login_check, tls, store, reload, admission.lines)
         loop.add_signal_handler(signal.SIGHUP, reload.hang_up)
+        if early.has_come:
+            reload.hang_up()
         garbage_collection.resume()
         endpoints = {**listener.endpoints, "http": web.endpoint}
         announce({name: str(endpoint) for name, endpoint in endpoints.items()}, config, json_output)

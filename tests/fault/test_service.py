@@ -22,7 +22,8 @@ from gateway.app import DISK_PATIENCE_S, STOP_PATIENCE_S
 from gateway.cli import run
 from gateway.process.request_threads import THREADS_PATIENCE_S
 from gateway.web.server import STOP_TIME_S
-from tests.support.process.gateway_process import ROOT
+from tests.support.process.gateway_process import ROOT, StartGateway
+from tests.support.process.waiting import wait_until
 
 UNIT = ROOT / "examples" / "penstock.service"
 LIMIT_S = 60.0
@@ -179,3 +180,10 @@ def test_systemd_takes_the_unit(tmp_path: Path) -> None:
         [analyze, "verify", "--man=no", str(unit), str(sockets)], capture_output=True, text=True, check=False
     )
     assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_a_hang_up_while_it_opens_its_store_is_a_reload_later(start_gateway: StartGateway) -> None:
+    gateway = start_gateway(module="tests.support.process.hung_up_gateway")
+    told = "configuration: read again for SIGHUP: nothing has changed"
+    wait_until(lambda: told in gateway.log.read_text(), "the reload")
+    assert gateway.get("/healthz")[0] == 200

@@ -1,0 +1,21 @@
+"""``penstock run`` that gets SIGHUP while it opens its store."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+
+from engine.store.disk.files import File, RealFiles
+from gateway.cli import run
+from gateway.cli.dispatch import parser_of
+
+
+class HangingUp(RealFiles):
+    def lock(self, path: str) -> File | None:
+        os.kill(os.getpid(), signal.SIGHUP)
+        return super().lock(path)
+
+
+if __name__ == "__main__":
+    sys.exit(run.run(parser_of(["run"]).parse_args(sys.argv[1:]), HangingUp()))
