@@ -270,8 +270,9 @@ class Subscribing(ConsumerOwner):
     def _subscribe_to_several(
         self, client: Client, source: CompositeSource, options: SubscribeOptions, window: Window
     ) -> Consumer:
-        queues: dict[Queue, None] = {}
+        queues: list[Queue] = []
         wildcards: list[Wildcard] = []
+        topics: set[int] = set()
         for part in source.parts:
             if isinstance(part, Queue | Topic) and part.owner not in (0, client.client_number):
                 raise DestinationLocked(f"{part.uri()} belongs to another connection, which alone may receive from it")
@@ -279,12 +280,16 @@ class Subscribing(ConsumerOwner):
                 wildcards.append(part)
             if isinstance(part, Queue):
                 self.places.require(part)
+            elif isinstance(part, Topic):
+                topics.add(part.destination_id)
+        topic_count = len([part for part in source.parts if is_topic(part.kind)])
+        self.subscriptions.queues.quota.require(client.holder, topic_count)
         for part in source.parts:
             if isinstance(part, Queue):
-                queues[part] = None
+                queues.append(part)
             elif isinstance(part, Topic) or part.kind == TOPIC:
-                queues[self._queue_for(client, part, options)] = None
-        return self._add_siblings(client, source, wildcards, None, list(queues), options, window)
+                queues.append(self.subscriptions.queue_for(client, part, options, topics))
+        return self._add_siblings(client, source, wildcards, None, queues, options, window)
 
     def _add_siblings(
         self,

@@ -10,7 +10,7 @@ from engine.consumers.client import Client
 from engine.consumers.permissions import Access
 from engine.consumers.turn_steps import Steps
 from engine.consumers.user_quota import Quotas
-from engine.sources.composite import Target
+from engine.sources.composite import Composite, CompositeSource, Destination, Source, Target
 from engine.sources.queue import Queue
 from engine.sources.registry import Destinations
 from engine.sources.topics.durable_wildcards import DurableWildcards
@@ -40,14 +40,38 @@ class Naming:
 
     def source(self, client: Client, kind: int, name: str) -> Target | Wildcard:
         """Return a source for ``client`` to subscribe to.  Raises: AccessDenied, InvalidDestination, LimitReached."""
-        action: Action = "read"
-        if kind == QUEUE and not self.access.allows(client, "read", kind, name):
-            if self.access.allows(client, "browse", kind, name):
-                action = "browse"  # ``subscribe`` checks whether it only browses
-        self.require(client, action, kind, name)
+        self._require_source(client, kind, name)
         if self.destinations.is_new(kind, name):
             return self._made(client, kind, name)
         return self.destinations.source(kind, name)
+
+    def targets(self, client: Client, named: list[tuple[int, str]]) -> Destination:
+        """Return what a list of kinds and names stands for; one that is refused makes none of them.
+
+        Raises: AccessDenied, InvalidDestination, LimitReached.
+        """
+        if len(named) == 1:
+            return self.target(client, *named[0])
+        for kind, name in named:
+            self.require(client, "write", kind, name)
+        distinct = dict.fromkeys(named)
+        known = {one: self.destinations.target(*one) for one in distinct if not self.destinations.is_new(*one)}
+        self._require_new(client, [one for one in distinct if one not in known])
+        return Composite([known[one] if one in known else self._made(client, *one) for one in distinct])
+
+    def sources(self, client: Client, named: list[tuple[int, str]]) -> Source:
+        """Return what ``client`` subscribes to by a list of kinds and names, in the same way.
+
+        Raises: AccessDenied, InvalidDestination, LimitReached.
+        """
+        if len(named) == 1:
+            return self.source(client, *named[0])
+        for kind, name in named:
+            self._require_source(client, kind, name)
+        distinct = dict.fromkeys(named)
+        known = {one: self.destinations.source(*one) for one in distinct if not self.destinations.is_new(*one)}
+        self._require_new(client, [one for one in distinct if one not in known])
+        return CompositeSource([known[one] if one in known else self._made(client, *one) for one in distinct])
 
     def open_temporary(self, client: Client, kind: int, name: str = "") -> Queue | Topic:
         """Make a destination that only ``client`` may receive from and that ends with it.
@@ -80,13 +104,25 @@ class Naming:
 
     def _made(self, client: Client, kind: int, name: str) -> Target:
         """Return a queue or topic that ``client`` is the first to name."""
-        self.quotas.destinations.require(client.holder)
-        if kind == TOPIC:
-            self.durable_wildcards.require_topic(client, name)
+        self._require_new(client, [(kind, name)])
         self.steps.left -= MADE_STEPS
         target = self.destinations.target(kind, name)
         self.quotas.made(client, target)
         return target
+
+    def _require_new(self, client: Client, named: list[tuple[int, str]]) -> None:
+        """Require that ``client`` may make these.  Raises: InvalidDestination, LimitReached."""
+        if named:
+            self.quotas.destinations.require(client.holder, len(named))
+            self.durable_wildcards.require_topics(client, [name for kind, name in named if kind == TOPIC])
+            self.destinations.check_new(named)
+
+    def _require_source(self, client: Client, kind: int, name: str) -> None:
+        action: Action = "read"
+        if kind == QUEUE and not self.access.allows(client, "read", kind, name):
+            if self.access.allows(client, "browse", kind, name):
+                action = "browse"  # ``subscribe`` checks whether it only browses
+        self.require(client, action, kind, name)
 
     def require(self, client: Client, action: Action, kind: int, name: str) -> None:
         """Require a permission, and that to create a destination that is not there.  Raises: AccessDenied."""

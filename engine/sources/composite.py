@@ -34,13 +34,13 @@ class Composite:
 
 
 class CompositeSource:
-    """Several sources to receive from as one; its parts may be wildcards."""
+    """Several sources to receive from as one; its parts may be wildcards.  One that is named twice counts once."""
 
     __slots__ = ("parts",)
 
     def __init__(self, parts: list[Target | Wildcard]) -> None:
         assert parts, "a composite destination has parts"
-        self.parts = parts
+        self.parts = list({part.uri(): part for part in parts}.values())
 
     @property
     def kind(self) -> int:

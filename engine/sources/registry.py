@@ -90,7 +90,7 @@ class Destinations:
         if queue is None:
             if name.startswith(STATISTICS_PREFIX):
                 return self._question_queue(name)
-            self._check_new(QUEUE, name)
+            self.check_new([(QUEUE, name)])
             queue = self._add_queue(self.context.store.open_destination(QUEUE, name), QUEUE, name)
         return queue
 
@@ -110,7 +110,7 @@ class Destinations:
         """Return the topic ``name``, made at its first mention.  Raises: InvalidDestination, LimitReached."""
         topic = self.topics.get(name)
         if topic is None:
-            self._check_new(TOPIC, name)
+            self.check_new([(TOPIC, name)])
             topic = self.own_topic(name)
         return topic
 
@@ -250,14 +250,17 @@ class Destinations:
         self.readers.add(queue)
         return queue
 
-    def _check_new(self, kind: int, name: str) -> None:
-        check_name(name)
-        self._check_count(name)
-        if not self.addresses.settings_for(kind, name).queue.auto_create and not name.startswith(ADVISORY_PREFIX):
-            raise InvalidDestination(f"{uri(kind, name)} does not exist, and auto_create is off for it")
+    def check_new(self, named: list[tuple[int, str]]) -> None:
+        """Raises: InvalidDestination, LimitReached if queues and topics that do not exist may not be made."""
+        for more, (kind, name) in enumerate(named):
+            check_name(name)
+            self._check_count(name, more)
+            if not self.addresses.settings_for(kind, name).queue.auto_create and not name.startswith(ADVISORY_PREFIX):
+                raise InvalidDestination(f"{uri(kind, name)} does not exist, and auto_create is off for it")
 
-    def _check_count(self, name: str) -> None:
-        if len(self.by_id) - self.advisory_count >= self.count_max:
+    def _check_count(self, name: str, more: int = 0) -> None:
+        """Require room for ``name`` and ``more`` others.  Raises: LimitReached."""
+        if len(self.by_id) - self.advisory_count + more >= self.count_max:
             raise LimitReached(
                 f"{self.count_max} destinations exist, which is the limit (destinations-max); "
                 f"{name[:200]!r} would be one more"

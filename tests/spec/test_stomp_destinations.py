@@ -71,6 +71,25 @@ def test_a_composite_destination_in_a_transaction() -> None:
     assert (gateway.stats("a").depth, gateway.stats("b").depth) == (1, 1)
 
 
+@pytest.mark.parametrize("names", ["/topic/a,/topic/a", "/topic/a,/topic/*", "/topic/>,/topic/*,/topic/a"])
+def test_a_list_that_names_a_topic_more_than_once_gets_its_messages_once(names: str) -> None:
+    gateway = StompGateway()
+    producer, consumer = gateway.connect(), gateway.connect()
+    consumer.subscribe(names, "auto")
+    consumer.take()
+    producer.publish("/topic/a", b"1", b"2")
+    assert from_where(consumer) == [(b"1", "/topic/a"), (b"2", "/topic/a")]
+
+
+@pytest.mark.parametrize("command", ["SEND", "SUBSCRIBE"])
+def test_a_list_with_a_name_that_is_refused_makes_nothing(command: str) -> None:
+    gateway, peer = connected()
+    peer.send(command, destination="/queue/a,/topic/b,/queue/c..d", id="s")
+    (error,) = peer.take()
+    assert error.command == "ERROR" and b"c..d" in error.body
+    assert not gateway.has_destinations()
+
+
 def test_a_subscription_to_several_destinations() -> None:
     gateway = StompGateway()
     producer, consumer = gateway.connect(), gateway.connect()

@@ -57,13 +57,16 @@ class DurableWildcards:
         if not self.topics.has_room(holder, len(self.destinations.topics)):  # else all of them may match
             self.topics.require(holder, len(self.destinations.matching(wildcard)))
 
-    def require_topic(self, client: Client, name: str) -> None:
-        """Raises: LimitReached for a new topic that is too much for the wildcards of the user who makes it.
+    def require_topics(self, client: Client, names: list[str]) -> None:
+        """Raises: LimitReached for new topics that are too much for the wildcards of the user who makes them.
 
-        Wildcards of another user are no reason to refuse it: they do without it.
+        Wildcards of another user are no reason to refuse them: they do without them.
         """
-        if not self.subscriptions or name.startswith(ADVISORY_PREFIX):
+        if not self.subscriptions:
             return
-        more = Counter(one.holder for one in self.matching(name) if not one.is_of_another_user(client.user))
+        more: Counter[str] = Counter()
+        for name in names:
+            if not name.startswith(ADVISORY_PREFIX):
+                more.update(one.holder for one in self.matching(name) if not one.is_of_another_user(client.user))
         for holder, count in more.items():
             self.topics.require(holder, count)

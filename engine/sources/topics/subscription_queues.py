@@ -21,6 +21,7 @@ from engine.sources.registry import Destinations
 from engine.sources.topics.topic import Topic
 from engine.sources.topics.wildcard_joins import (
     Attached,
+    AttachedPart,
     AttachedWildcards,
     TopicAttachment,
     TopicDetachment,
@@ -58,7 +59,9 @@ class SubscriptionQueues:
         self.quota.add(client.holder)
         return self.destinations.reader_queue(number, source.kind, source.name, settings, False, feed)
 
-    def attach(self, queue: Queue, source: Topic | Wildcard, is_plain: bool, client: Client) -> None:
+    def attach(
+        self, queue: Queue, source: Topic | Wildcard, is_plain: bool, client: Client, fed: set[int] | None = None
+    ) -> None:
         if source.name.startswith(OWN_PREFIX):
             for observer in self.observers:
                 observer.listener_added(source.name)
@@ -66,6 +69,8 @@ class SubscriptionQueues:
             source.add(queue, True, is_plain)
             return
         attached = Attached(source, queue, is_plain, client)
+        if fed is not None:
+            attached = AttachedPart(source, queue, is_plain, client, fed)
         self.wildcards.add(attached)
         self.begin(TopicAttachment(self, attached, client), client)
 

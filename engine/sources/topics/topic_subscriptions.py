@@ -38,9 +38,12 @@ class Subscriptions(Observer):
             if topic.account is not None:
                 topic.account.see_durable(named.context.store)
 
-    def queue_for(self, client: Client, source: Topic | Wildcard, options: SubscribeOptions) -> Queue:
+    def queue_for(
+        self, client: Client, source: Topic | Wildcard, options: SubscribeOptions, fed: set[int] | None = None
+    ) -> Queue:
         """Return the queue that a new consumer of ``source`` takes from; of a durable wildcard, its carrier.
 
+        fed: as in ``AttachedPart``.
         Raises: InvalidOption, InvalidSelector, LimitReached, SubscriptionInUse.
         """
         if options.is_durable or options.is_shared:
@@ -52,7 +55,7 @@ class Subscriptions(Observer):
         feed = queue.feed
         if options.is_no_local:
             feed.shunned = client.client_number
-        self.queues.attach(queue, source, not options.is_no_local, client)
+        self.queues.attach(queue, source, not options.is_no_local, client, fed)
         self.named.cursors.begin_retroactive(queue, source, options)
         return queue
 

@@ -30,22 +30,27 @@ ATTACH_STEPS: Final = 2  # to connect a topic to a subscription in memory, or to
 NAMES_A_STEP: Final = 2  # names per step that are only compared with the wildcard
 
 
-@dataclass(slots=True, eq=False)
 class Attached:
     """A queue that many topics feed: all that each of its consumers may read.
 
     client: one of its consumers', which is charged for ``topic_count`` topics.
     """
 
-    wildcard: Wildcard
-    queue: Queue
-    is_plain: bool
-    client: Client
-    topic_count: int = 0
+    __slots__ = ("wildcard", "queue", "is_plain", "client", "topic_count")
+
+    def __init__(self, wildcard: Wildcard, queue: Queue, is_plain: bool, client: Client) -> None:
+        self.wildcard = wildcard
+        self.queue = queue
+        self.is_plain = is_plain
+        self.client = client
+        self.topic_count = 0
 
     def add(self, topic: Topic) -> None:
         topic.add(self.queue, False, self.is_plain)
         self.count(1)
+
+    def topic_ended(self, topic: Topic) -> None:
+        self.count(-1)
 
     def count(self, more: int) -> None:
         """Charge for so many topics more, or fewer."""
@@ -59,6 +64,28 @@ class Attached:
         self.count(-count)
         self.client = client
         self.count(count)
+
+
+class AttachedPart(Attached):
+    """The same for a wildcard in a list.  A topic that several parts of the list match feeds only one of their queues.
+
+    fed: numbers of the topics that feed any of these queues, which share them.
+    """
+
+    __slots__ = ("fed",)
+
+    def __init__(self, wildcard: Wildcard, queue: Queue, is_plain: bool, client: Client, fed: set[int]) -> None:
+        super().__init__(wildcard, queue, is_plain, client)
+        self.fed = fed
+
+    def add(self, topic: Topic) -> None:
+        if topic.destination_id not in self.fed:
+            self.fed.add(topic.destination_id)
+            super().add(topic)
+
+    def topic_ended(self, topic: Topic) -> None:
+        self.fed.discard(topic.destination_id)
+        super().topic_ended(topic)
 
 
 @dataclass(slots=True, eq=False)
@@ -90,7 +117,7 @@ class AttachedWildcards:
     def topic_removed(self, topic: Topic) -> None:
         for one in self.matching(topic.name):
             if topic.feeds(one.queue.feed.number):
-                one.count(-1)
+                one.topic_ended(topic)
 
     def consumer_left(self, queue: Queue) -> None:
         """One of several consumers of a queue has left: another one's client is charged."""

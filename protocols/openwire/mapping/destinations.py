@@ -9,8 +9,8 @@ from typing import Final
 
 from engine.api import EngineApi
 from engine.consumers.client import Client
-from engine.sources.composite import Composite, CompositeSource, Source, Target
 from engine.sources.composite import Destination as EngineDestination
+from engine.sources.composite import Source
 from engine.values import destination as kinds
 from engine.values.errors import InvalidDestination
 from protocols.openwire.wire import identities as wire
@@ -55,20 +55,20 @@ def parts_of(destination: Destination) -> list[tuple[int, str]]:
 
 def target_of(engine: EngineApi, client: Client, destination: Destination) -> EngineDestination:
     """Return the destination of a message, made at its first mention.  Raises: EngineError."""
-    found: list[Target] = []
-    for kind, name in parts_of(destination):
-        found.append(engine.target(client, _meant(engine, kind, name), name))
-    return found[0] if len(found) == 1 else Composite(found)
+    return engine.naming.targets(client, _named(engine, destination))
 
 
 def source_of(engine: EngineApi, client: Client, destination: Destination) -> Source:
     """Return the destination of a consumer.  Raises: EngineError."""
-    found = [engine.source(client, _meant(engine, kind, name), name) for kind, name in parts_of(destination)]
-    return found[0] if len(found) == 1 else CompositeSource(found)
+    return engine.naming.sources(client, _named(engine, destination))
 
 
 def wire_destination(kind: int, name: str) -> Destination:
     return Destination(WIRE_KINDS[kind], name)
+
+
+def _named(engine: EngineApi, destination: Destination) -> list[tuple[int, str]]:
+    return [(_meant(engine, kind, name), name) for kind, name in parts_of(destination)]
 
 
 def _meant(engine: EngineApi, kind: int, name: str) -> int:

@@ -8,9 +8,8 @@ from __future__ import annotations
 
 from engine.api import EngineApi
 from engine.consumers.client import Client
-from engine.sources.composite import Composite, CompositeSource, Destination, Source, Target
+from engine.sources.composite import Destination, Source, Target
 from engine.values.message import annotation
-from engine.values.wildcard import Wildcard
 from protocols.stomp.mapping.destination_header import Address, Named, alias_for, header_for, named_in
 
 
@@ -34,19 +33,11 @@ class DestinationResolver:
 
     def target(self, address: Address) -> Destination:
         """Return the destination of a SEND.  Raises: EngineError."""
-        found: list[Target] = []
-        for part in address.parts:
-            if part.is_alias:
-                found.append(self._temporary(part))
-            else:
-                found.append(self.engine.target(self.client, part.kind, part.name))
-        return found[0] if len(found) == 1 else Composite(found)
+        return self.engine.naming.targets(self.client, self._named(address))
 
     def source(self, address: Address) -> Source:
         """Return the destination of a SUBSCRIBE.  Raises: EngineError."""
-        if len(address.parts) == 1:
-            return self._source(address.parts[0])
-        return CompositeSource([self._source(part) for part in address.parts])
+        return self.engine.naming.sources(self.client, self._named(address))
 
     def with_reply_to(self, block: bytes, text: str) -> bytes:
         """Return a block of header lines in which others can use the reply-to ``text``.  Raises: LimitReached."""
@@ -58,10 +49,9 @@ class DestinationResolver:
         new = b"\n" + annotation("reply-to", header_for(destination.kind, destination.name))
         return (b"\n" + block).replace(old, new, 1)[1:]
 
-    def _source(self, part: Named) -> Target | Wildcard:
-        if part.is_alias:
-            return self._temporary(part)
-        return self.engine.source(self.client, part.kind, part.name)
+    def _named(self, address: Address) -> list[tuple[int, str]]:
+        """Return kind and real name of each part."""
+        return [(part.kind, self._temporary(part).name if part.is_alias else part.name) for part in address.parts]
 
     def _temporary(self, part: Named) -> Target:
         found = self.temporaries.get(part)

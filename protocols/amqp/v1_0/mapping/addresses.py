@@ -9,7 +9,7 @@ from config.destination_options import ConsumerOptions, parse_destination
 from config.options import OptionError
 from engine.api import EngineApi
 from engine.consumers.client import Client
-from engine.sources.composite import Composite, CompositeSource, Destination, Source
+from engine.sources.composite import Destination, Source
 from engine.values.destination import QUEUE, TEMP_QUEUE, TEMP_TOPIC, TOPIC
 from protocols.amqp.v1_0.wire.errors import InvalidField, NotFound
 
@@ -34,8 +34,7 @@ def target_of(
     kind: QUEUE or TOPIC if the message itself states it, else 0.  Raises: EngineError, InvalidField.
     """
     named, _ = _resolve(engine, address, capabilities, kind)
-    found = [engine.target(client, one_kind, name) for one_kind, name in named]
-    return found[0] if len(found) == 1 else Composite(found)
+    return engine.naming.targets(client, named)
 
 
 def source_of(
@@ -46,8 +45,7 @@ def source_of(
     Raises: EngineError, InvalidField.
     """
     named, options = _resolve(engine, address, capabilities, 0)
-    found = [engine.source(client, kind, name) for kind, name in named]
-    return found[0] if len(found) == 1 else CompositeSource(found), options
+    return engine.naming.sources(client, named), options
 
 
 def _resolve(

@@ -67,6 +67,15 @@ def test_making_a_destination_is_a_permission_of_its_own() -> None:
     assert world.broker.target(client, QUEUE, "orders.eu").name == "orders.eu"
 
 
+def test_a_list_with_a_part_that_is_not_permitted_makes_none_of_them() -> None:
+    world, client = world_with(read="workers", write="workers", create="workers")
+    naming = world.broker.naming
+    for asked in (naming.targets, naming.sources):
+        with pytest.raises(AccessDenied, match="queue://payments"):
+            asked(client, [(QUEUE, "orders.eu"), (TOPIC, "orders.eu"), (QUEUE, "payments")])
+    assert not world.has_destinations()
+
+
 def test_dead_letters_need_no_permission() -> None:
     world, client = world_with(read="workers", write="workers", create="workers")
     queue = world.broker.target(client, QUEUE, "orders.eu")

@@ -20,14 +20,14 @@ from engine.consumers.user_quota import (
 from engine.features.scheduler.delayed_send import delayed
 from engine.features.scheduler.plan import Plan
 from engine.open_transaction import Transaction, TransactionLimits
-from engine.sources.composite import Composite, Source
+from engine.sources.composite import Composite, CompositeSource, Source
 from engine.values import gates
 from engine.values.destination import QUEUE, TEMP_QUEUE, TOPIC
-from engine.values.errors import InvalidOption, LimitReached
+from engine.values.errors import InvalidDestination, InvalidOption, LimitReached
 from engine.values.message import PLAIN, STOMP, Message
 from engine.values.options import SubscribeOptions
 from engine.values.wildcard import Wildcard
-from tests.support.engine.engine_world import EngineWorld
+from tests.support.engine.engine_world import EngineWorld, address
 from tests.support.fakes import FakeClient
 
 
@@ -105,6 +105,50 @@ def test_so_many_destinations_are_made(user: str) -> None:
     broker.target(enter(world, user and "bob", "192.0.2.9"), QUEUE, "d")
     world.remove(queue)
     broker.target(client, QUEUE, "c")
+
+
+@pytest.mark.parametrize(
+    ("last", "most", "error"),
+    [
+        ((QUEUE, "d"), 2, LimitReached),
+        ((TOPIC, "orders..eu"), 9, InvalidDestination),
+        ((QUEUE, "closed.b"), 9, InvalidDestination),
+        ((TEMP_QUEUE, "ID:gone"), 9, InvalidDestination),
+    ],
+)
+def test_a_list_with_a_part_that_is_refused_makes_none_of_them(
+    last: tuple[int, str], most: int, error: type[Exception]
+) -> None:
+    world = EngineWorld(address("closed.>", queue__auto_create=False), user_limits=UserLimits(destinations=most))
+    client = enter(world, "ann")
+    naming = world.broker.naming
+    parts = [(QUEUE, "a"), (TOPIC, "b"), (QUEUE, "a"), last]
+    for asked in (naming.targets, naming.sources):
+        with pytest.raises(error):
+            asked(client, parts)
+        assert not world.has_destinations()
+    naming.sources(client, parts[:3])
+    several = naming.targets(client, parts[:3])
+    assert several.uri() == "queue://a,topic://b", "there is room for two"
+
+
+def test_a_list_of_more_destinations_than_the_gateway_may_have_makes_none_of_them() -> None:
+    world = EngineWorld()
+    world.allow_destinations(2)
+    naming = world.broker.naming
+    with pytest.raises(LimitReached, match=r"2 destinations exist.*'c' would be one more"):
+        naming.sources(world.client(), [(QUEUE, "a"), (QUEUE, "b"), (QUEUE, "c")])
+    assert not world.has_destinations()
+
+
+def test_a_list_of_more_topics_than_a_user_may_subscribe_to_leaves_no_subscription() -> None:
+    world = EngineWorld(user_limits=UserLimits(subscriptions=1))
+    client = enter(world, "ann")
+    several = CompositeSource([world.topic("a"), world.topic("b")])
+    with pytest.raises(LimitReached, match="subscriptions of topics"):
+        world.consumer(client, several)
+    assert world.feeds() == [] and client.consumers == {}
+    world.consumer(client, world.topic("a"))
 
 
 def test_temporary_destinations_are_given_back_with_their_connection() -> None:

@@ -154,6 +154,37 @@ def test_a_list_takes_from_queues_topics_and_wildcards_each_once() -> None:
     assert client.bodies() == [] and destinations.readers.queues == {}
 
 
+def test_a_topic_of_a_list_feeds_it_once_however_the_list_names_it() -> None:
+    world, client = world_with_client()
+    topic = world.topic("t.a")
+    several = CompositeSource([Wildcard(TOPIC, "t.*"), topic, Wildcard(TOPIC, "t.>"), topic, Wildcard(TOPIC, "t.*")])
+    consumer = world.consumer(client, several, AUTO)
+    assert consumer.queue.name == "t.*,topic://t.a,topic://t.>", "each part once"
+    world.send(b"1", to=topic)
+    world.send(b"2", to=world.topic("t.b"))
+    world.send(b"3", to=world.topic("t.b.c"))
+    world.send(b"4", to=topic, persistent=False)
+    assert client.bodies() == [b"1", b"2", b"3", b"4"]
+    other = world.consuming(topic, AUTO)
+    world.send(b"5", to=topic)
+    assert (client.bodies(), other.bodies()) == ([b"5"], [b"5"])
+    world.broker.unsubscribe(consumer, is_lost=False)
+    world.send(b"6", to=topic)
+    world.send(b"7", to=world.topic("t.b"))
+    assert client.bodies() == [] and world.memory_used() == 0
+
+
+def test_a_topic_that_is_made_again_feeds_its_list_again() -> None:
+    world, client = world_with_client()
+    several = CompositeSource([Wildcard(TOPIC, "t.*"), Wildcard(TOPIC, "t.>")])
+    world.consumer(client, several, AUTO)
+    for body in (b"1", b"2"):
+        world.send(body, to=world.topic("t.a"))
+        assert client.bodies() == [body]
+        world.remove(world.topic("t.a"))
+    assert client.fed_topics == 0
+
+
 def test_a_wildcard_of_topics_takes_from_those_to_come_and_each_message_once() -> None:
     world = EngineWorld()
     destinations = world.broker.destinations
