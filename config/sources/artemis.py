@@ -13,13 +13,21 @@ from collections.abc import Iterable
 from typing import Final
 from urllib.parse import urlsplit
 
-from config.matching import BOTH, QUEUE, TOPIC, AddressEntry, InvalidPattern, Pattern
+from config.matching import BOTH, QUEUE, REST, TOPIC, AddressEntry, InvalidPattern, Pattern
 from config.names import DestinationName
 from config.options import OptionError
 from config.permissions import Action, Permission
 from config.schema import SERVER, leaves
 from config.sources import artemis_options as options
-from config.sources.artemis_address_options import ADDRESS_SETTING, HORNETQ_ADDRESS_SETTING, QUEUE_PREFIX, TOPIC_PREFIX
+from config.sources.artemis_address_options import (
+    ADDRESS_SETTING,
+    AUTO_CREATE,
+    AUTO_CREATE_PATH,
+    DEAD_LETTER_PREFIXES,
+    HORNETQ_ADDRESS_SETTING,
+    QUEUE_PREFIX,
+    TOPIC_PREFIX,
+)
 from config.sources.artemis_address_options import QUEUE as QUEUE_OPTIONS
 from config.sources.document import Document
 from config.sources.uri import parse_endpoint
@@ -138,16 +146,46 @@ class CoreReader:
     # -- address settings
 
     def _read_address_settings(self, element: Element) -> None:
+        individual = ""
         for setting in self._by_match(element, "address-setting"):
             found = self._pattern(setting)
-            # Prefixes come after the options that enable them, whatever their order in the file.
-            setting.children.sort(key=lambda child: not child.name.startswith("auto-create-"))
-            taken = take_children(self.document, self._address_setting, setting)
-            if found is not None:
-                pattern, kinds = found
-                self.document.addresses.append(
-                    AddressEntry(pattern, kinds, taken.values, taken.sources, "", self.document.place(setting.line))
-                )
+            taken = take_children(self.document, self._address_setting, setting, AUTO_CREATE)
+            by_kind = self._auto_create(setting)
+            if found is None:
+                continue
+            self._add_entry(*found, taken, setting)
+            for kind, created in by_kind.items():
+                if created.values and kind & found[1]:
+                    self._add_entry(found[0], kind, created, setting)
+            if taken.values.get("dead_letters.strategy") == "individual":
+                individual = individual or taken.sources["dead_letters.strategy"]
+        if individual:  # the first entry of all, as any other may set a prefix, or inherit one
+            sources = dict.fromkeys(DEAD_LETTER_PREFIXES, individual)
+            everything = AddressEntry(Pattern.parse(REST), BOTH, DEAD_LETTER_PREFIXES, sources, "", individual)
+            self.document.addresses.insert(0, everything)
+
+    def _add_entry(self, pattern: Pattern, kinds: int, taken: Taken, setting: Element) -> None:
+        place = self.document.place(setting.line)
+        self.document.addresses.append(AddressEntry(pattern, kinds, taken.values, taken.sources, "", place))
+
+    def _auto_create(self, setting: Element) -> dict[int, Taken]:
+        """Return whether queues and whether topics are made at their first mention, by kind; empty for not said.
+
+        Artemis makes a queue only if its address may be made, too, so a false of either decides.  A true of addresses
+        says nothing about queues: they may be forbidden by a setting that this one inherits from.
+        """
+        by_kind = {QUEUE: Taken(), TOPIC: Taken()}
+        for child in setting.children:
+            about = AUTO_CREATE.get(child.name, 0)
+            if not about:
+                continue
+            taken = take(self.document, self._address_setting, setting.name, child.name, child.text.strip(), child.line)
+            is_made = taken.values.get(AUTO_CREATE_PATH)
+            for kind, decided in by_kind.items():
+                is_silent = kind == QUEUE and about == BOTH and is_made is True
+                if about & kind and not is_silent and decided.values.get(AUTO_CREATE_PATH) is not False:
+                    decided.update(taken)
+        return by_kind
 
     # -- permissions
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from config import matching
 from config.jms_options import JAVA_INT_MAX, YEAR_MS
 from config.model import GIB
 from config.names import NamePart, PropertyName, QueueName
@@ -13,6 +14,7 @@ from config.values import Boolean, Choice, Integer, Kind, Number
 
 QUEUE_PREFIX: Final = "jms.queue."
 TOPIC_PREFIX: Final = "jms.topic."
+AUTO_CREATE_PATH: Final = "queue.auto_create"
 
 _BOOLEAN: Final = Boolean()
 _DELAY: Final = Integer(0, YEAR_MS)
@@ -75,14 +77,9 @@ def _factor(value: float) -> Values:
     return {"redelivery.use_collision_avoidance": value > 0, "redelivery.collision_avoidance_percent": percent}
 
 
-def _dead_letter_resources(value: bool) -> Values:
-    if not value:
-        return {"dead_letters.strategy": "shared"}
-    return {
-        "dead_letters.strategy": "individual",
-        "dead_letters.queue_prefix": "DLQ.",
-        "dead_letters.topic_prefix": "DLQ.",
-    }
+def _auto_create(name: str, whose: str) -> Option:
+    text = f"`queue.auto_create` {whose}; of several options of one address-setting a false decides"
+    return computed(name, _BOOLEAN, "false", text, lambda value: {AUTO_CREATE_PATH: value})
 
 
 def _seconds(path: str) -> Option:
@@ -134,6 +131,17 @@ _SHARED: Final = (
     *all_listed(CLUSTER, "redistribution-delay"),
 )  # fmt: skip
 
+# Options of the one setting -> the kinds of destination that they are about.
+AUTO_CREATE: Final = {
+    "auto-create-queues": matching.QUEUE,
+    "auto-create-addresses": matching.BOTH,
+    "auto-create-jms-queues": matching.QUEUE,
+    "auto-create-jms-topics": matching.TOPIC,
+}
+
+# Of what auto-create-dead-letter-resources makes, if the file sets none.
+DEAD_LETTER_PREFIXES: Final = {"dead_letters.queue_prefix": "DLQ.", "dead_letters.topic_prefix": "DLQ."}
+
 HORNETQ_ADDRESS_SETTING: Final = table(
     *_SHARED,
     computed(
@@ -159,8 +167,8 @@ ADDRESS_SETTING: Final = table(
         "auto-create-dead-letter-resources",
         _BOOLEAN,
         "true",
-        "`dead_letters.strategy`: true is individual, with the prefix DLQ.",
-        _dead_letter_resources,
+        "`dead_letters.strategy`: true is individual, with the prefix DLQ. unless dead-letter-queue-prefix is set",
+        lambda value: {"dead_letters.strategy": "individual" if value else "shared"},
     ),
     honoured(
         "dead-letter-queue-prefix", NamePart(), "DEAD.", "dead_letters.queue_prefix", "dead_letters.topic_prefix"
@@ -208,10 +216,10 @@ ADDRESS_SETTING: Final = table(
     honoured("default-ring-size", Integer(1, 10**12, unlimited=True), "100", "queue.ring_size"),
     honoured("retroactive-message-count", _COUNT, "10", "retroactive.message_count"),
     honoured("enable-ingress-timestamp", _BOOLEAN, "true", "enable_ingress_timestamp"),
-    honoured("auto-create-queues", _BOOLEAN, "false", "queue.auto_create"),
-    honoured("auto-create-addresses", _BOOLEAN, "false", "queue.auto_create"),
-    honoured("auto-create-jms-queues", _BOOLEAN, "false", "queue.auto_create"),
-    honoured("auto-create-jms-topics", _BOOLEAN, "false", "queue.auto_create"),
+    _auto_create("auto-create-queues", "of queues"),
+    _auto_create("auto-create-addresses", "of topics; false is also that of queues"),
+    _auto_create("auto-create-jms-queues", "of queues"),
+    _auto_create("auto-create-jms-topics", "of topics"),
     honoured("auto-delete-queues", _BOOLEAN, "true", "queue.auto_delete"),
     honoured("auto-delete-jms-queues", _BOOLEAN, "true", "queue.auto_delete"),
     honoured("auto-delete-queues-delay", _DELAY, "1000", "queue.auto_delete_delay_ms"),
