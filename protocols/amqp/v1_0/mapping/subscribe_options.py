@@ -6,6 +6,7 @@
            from-id; rabbitmq:stream-offset-spec
     queue, distribution-mode copy                 browser; a replay of a queue with it ends
     topic, durable 1 or 2, or expiry never        durable subscription, named by the link
+    address ?consumer.subscriptionName=           durable subscription with this name
     topic, capability shared (and global)         shared by name; global: not only by connections of one client id
 
 A filter is recognised by its descriptor, never by its key (filter registry).  The answer leaves out unknown filters, so
@@ -74,13 +75,15 @@ def subscription(
     if replay is None:
         replay = replay_start(uri.replay_names())
     capabilities = source.capabilities or []
-    is_durable = is_topic and (bool(source.durable) or source.expiry_policy == NEVER)
+    named = uri.subscription_name or ""
+    # The engine refuses a name for a queue.
+    is_durable = bool(named) or (is_topic and (bool(source.durable) or source.expiry_policy == NEVER))
     is_shared = is_topic and "shared" in capabilities
     options = SubscribeOptions(
         INDIVIDUAL,
         name=name,
         selector=selector,
-        subscription=subscription_name(name) if is_durable or is_shared else "",
+        subscription=(named or subscription_name(name)) if is_durable or is_shared else "",
         is_durable=is_durable,
         is_shared=is_shared,
         is_global=is_shared and "global" in capabilities,

@@ -117,6 +117,31 @@ def test_a_durable_subscription_keeps_what_comes_meanwhile() -> None:
     assert texts(again) == [b"b"]
 
 
+@pytest.mark.parametrize("link", ["sub", "other"])
+def test_a_durable_subscription_may_have_its_name_behind_the_address(link: str) -> None:
+    gateway = AmqpGateway()
+    sender = publisher(gateway)
+    source = Source("topic://t?consumer.subscriptionName=sub")
+    peer = gateway.amqp_session(container="me")
+    peer.attach_receiver(None, credit=5, name="sub", source=source)
+    peer.send(Detach(1))
+    peer.take()
+    sender.publish("a", durable=True)
+    again = gateway.amqp_session(container="me")
+    again.attach_receiver(None, 1, credit=5, name=link, source=source)
+    assert texts(again) == [b"a"]
+    assert [(key[0], key[1]) for key in gateway.subscriptions()] == [("me", "sub")]
+    again.send(Detach(1, True))
+    assert again.one(Detach).error is None
+    assert gateway.subscriptions() == {}
+
+
+def test_a_queue_has_no_subscription_to_name() -> None:
+    peer = AmqpGateway().amqp_session(container="me")
+    peer.send(Attach("sub", 1, True, source=Source("q?consumer.subscriptionName=sub"), target=Target()))
+    assert "durable and shared subscriptions are for topics" in str(peer.refusal())
+
+
 def test_closing_the_link_ends_the_subscription() -> None:
     gateway = AmqpGateway()
     peer = gateway.amqp_session(container="me")
