@@ -88,6 +88,9 @@ class CreditWindow(Window):
         self.stage += 1
         super().retake(size_bytes)
 
+    def resumes(self) -> str:
+        return f"link credit for {max(0, self.allowed() - self.in_flight):,} more, which only the client renews"
+
     def describe(self) -> str:
         if self.gate == gates.WINDOW_FULL:
             return f"no credit left, {self.in_flight} in flight, resumes when the client grants more"

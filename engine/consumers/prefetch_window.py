@@ -58,7 +58,7 @@ class Window:
         self.stage = self.limit
         self.is_half = is_half_top_up
         self.extension = 0
-        self.resume_at = self._resume_at(self.limit)
+        self.resume_at = _resume_at(self.limit, 0, is_half_top_up)
         self.in_flight = 0
         self.is_full = False
         self.full_at = self.limit
@@ -215,6 +215,10 @@ class Window:
         """Return how many more messages the limit allows."""
         return max(0, self.allowed() - self.in_flight)
 
+    def resumes(self) -> str:
+        """Return when a full window opens again, in words."""
+        return f"a full one resumes at {self.resume_at:,}"
+
     def describe(self) -> str:
         """Return in words why a full window is full and when it opens."""
         if self.gate == gates.REFUSING:
@@ -248,13 +252,10 @@ class Window:
             memory.cover(self.in_flight, self.allowed())
         self.arm()
 
-    def _resume_at(self, limit: int) -> int:
-        return (limit + self.extension) // 2 if self.is_half else limit - 1
-
     def _fill(self, gate: int, limit: int) -> None:
         self.is_full = True
         self.full_at = limit
-        self.resume_at = self._resume_at(limit)
+        self.resume_at = _resume_at(limit, self.extension, self.is_half)
         if self.is_refusing:
             self.was_full = self.was_full or gate == gates.WINDOW_FULL
         else:
@@ -264,3 +265,7 @@ class Window:
         """Try to open a window that was full for another reason than the number of messages."""
         self.is_full = self.limits.holds(self.gate, self.in_flight)
         return not self.is_full
+
+
+def _resume_at(limit: int, extension: int, is_half: bool) -> int:
+    return (limit + extension) // 2 if is_half else limit - 1

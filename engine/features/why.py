@@ -35,7 +35,7 @@ class Holder:
 class ConsumerView:
     """own: the consumer itself; others: the other consumers of its queue, those that hold most first.
 
-    resume_at: a full window opens again at this many in flight.
+    resumes: when a full window opens again, in words.
     replay: progress of a replay, "" for any other consumer.
     remarks: options that it asked for and that have no effect, and what its user has lost.
     groups: ids of the message groups that it owns.
@@ -44,7 +44,7 @@ class ConsumerView:
     own: Holder
     connection_id: int
     destination: str
-    resume_at: int
+    resumes: str
     depth: int
     in_flight: int
     delayed: int
@@ -112,7 +112,7 @@ class Why:
                     self._holder(consumer),
                     client.client_number,
                     queue.uri(),
-                    consumer.window.resume_at,
+                    consumer.window.resumes(),
                     queue.depth,
                     queue.in_flight_count,
                     queue.fates.delayed_count,

@@ -29,8 +29,7 @@ def consumer_lines(view: ConsumerView, now_ms: int) -> list[str]:
         f"consumer {own.consumer_id} of connection {view.connection_id}: {consumer_words(own.who)}",
         f"  destination  {view.destination}: {view.depth:,} there, {view.in_flight:,} in flight, "
         f"{view.delayed:,} delayed",
-        f"  window       {own.in_flight:,} of {own.limit:,} in flight, a full one resumes at {view.resume_at:,}"
-        + _held_since(own, now_ms),
+        f"  window       {own.in_flight:,} of {own.limit:,} in flight, {view.resumes}{_held_since(own, now_ms)}",
         f"  settled      {own.acknowledged:,} since it came",
         f"  gate         {own.gate or 'open: it gets the next message'}{_due(view)}",
     ]

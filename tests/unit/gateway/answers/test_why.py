@@ -12,7 +12,7 @@ from engine.consumers.consumer import CLIENT
 from engine.features.why import Whereabouts
 from engine.store.read.message_history import FAILED, SENT, SETTLED, Biography, Event
 from gateway.answers.why import consumer_lines, delay_words, message_lines, producer_lines
-from tests.support.engine.engine_world import EngineWorld
+from tests.support.engine.engine_world import EngineWorld, world_with_client
 
 DAY_MS = 1_700_000_000_000  # 2023-11-14T22:13:20Z
 
@@ -42,6 +42,21 @@ def test_a_new_idle_consumer_is_told_who_holds_what() -> None:
     assert "gate         nothing-waiting" in text
     assert "messages that others hold cannot be taken back:" in text
     assert "consumer 1 (hoarder, subscription sub): 45 of 1,000, the oldest for 5 s" in text
+
+
+def test_of_a_link_it_is_told_what_credit_its_client_has_granted() -> None:
+    world, client = world_with_client()
+    consumer = world.consumer(client, is_credited=True)
+    consumer.grant(3)
+    world.send(b"x")
+    client.take()
+    view = world.why.consumer(consumer.consumer_id)
+    assert view is not None
+    lines = consumer_lines(view, world.clock.wall_ms())
+    assert (
+        "  window       1 of 3 in flight, link credit for 2 more, which only the client renews, the oldest for 0 s"
+        in lines
+    )
 
 
 def test_a_consumer_whose_queue_only_delays_is_told_where_to_look() -> None:
