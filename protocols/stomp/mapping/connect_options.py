@@ -46,7 +46,7 @@ def connection_defaults(
     warnings: list[str] = []
     for header, text in headers.items():
         name = header.removeprefix(ACTIVEMQ)
-        if name == header or name in _INTERNAL:
+        if not header.lower().startswith(ACTIVEMQ) or name in _INTERNAL:
             continue
         if name in _ELSEWHERE:
             raise InvalidOption(f"header {header} has no effect; use the header {_ELSEWHERE[name]}")

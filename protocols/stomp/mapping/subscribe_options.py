@@ -139,13 +139,13 @@ def is_rabbitmq_durable(headers: dict[str, str]) -> bool:
 
 
 def _activemq(headers: dict[str, str]) -> tuple[dict[str, str], list[str]]:
-    """Return the options with the prefix ``activemq.``, and the headers with this prefix that are unknown."""
+    """Return the options with the prefix ``activemq.``, and the headers with it in any case that are unknown."""
     given: dict[str, str] = {}
     unknown: list[str] = []
     for header, value in headers.items():
-        if not header.startswith(ACTIVEMQ) or header in _MISSPELT:
+        if not header.lower().startswith(ACTIVEMQ) or header in _MISSPELT:
             continue
-        name = header.removeprefix(ACTIVEMQ)
+        name = header.removeprefix(ACTIVEMQ)  # with ``ActiveMQ.`` it stays, and is unknown
         is_redelivery = name.startswith(REDELIVERY_PREFIX) and name.removeprefix(REDELIVERY_PREFIX) in REDELIVERY
         if name in CONSUMER or is_redelivery:
             given[name] = value

@@ -54,8 +54,16 @@ def test_what_makes_no_sense(headers: dict[str, str], reason: str) -> None:
         connection_defaults(headers, NO_DEFAULTS, is_strict=False)
 
 
-def test_misspelt_headers_are_warned_about_or_refused() -> None:
-    headers = {"activemq.prefetchPolicy.queueprefetch": "1"}
+@pytest.mark.parametrize(
+    "header",
+    [
+        "activemq.prefetchPolicy.queueprefetch",
+        "ActiveMQ.prefetchPolicy.queuePrefetch",
+        "ACTIVEMQ.prefetchPolicy.queuePrefetch",
+    ],
+)
+def test_misspelt_headers_are_warned_about_or_refused(header: str) -> None:
+    headers = {header: "1"}
     defaults, warnings = connection_defaults(headers, NO_DEFAULTS, is_strict=False)
     assert defaults is NO_DEFAULTS
     (warning,) = warnings

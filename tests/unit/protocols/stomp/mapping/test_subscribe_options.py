@@ -271,6 +271,10 @@ def test_hints_without_effect_are_taken_without_a_word() -> None:
             "activemq.prefetchsize",
             "SUBSCRIBE has 'activemq.prefetchsize': unknown option (did you mean 'activemq.prefetchSize'?)",
         ),
+        (
+            "ActiveMQ.prefetchSize",
+            "SUBSCRIBE has 'ActiveMQ.prefetchSize': unknown option (did you mean 'activemq.prefetchSize'?)",
+        ),
         ("consumer.prefetchSize", "SUBSCRIBE has a header 'consumer.prefetchSize' that has no effect here"),
         ("x-message-ttl", "SUBSCRIBE has a header 'x-message-ttl' that has no effect here"),
     ],
