@@ -133,17 +133,16 @@ class BlockedTransfers(BlockedSends[BlockedTransfer]):
         return True
 
     def waited_too_long(self, uri: str, error: EngineError) -> None:
-        """Reject the messages that have waited for room in the destination ``uri``."""
-        released: dict[TargetLink, None] = {}
-        for one in self.take_all():
-            if uri not in one.addresses:
+        """Reject the first message that waits for room in the destination ``uri``; the next one waits from now on."""
+        waiting = self.take_all()
+        late = next((one for one in waiting if uri in one.addresses), None)
+        for one in waiting:
+            if one is not late:
                 self.add(one)
-                continue
-            released[one.link] = None
-            one.refuse(error)
-        for link in released:
-            if link not in self.held:
-                link.waited()
+        if late is not None:
+            late.refuse(error)
+            if late.link not in self.held:
+                late.link.waited()
 
     # -- the steps
 

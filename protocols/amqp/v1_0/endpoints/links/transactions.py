@@ -173,12 +173,12 @@ class Transactions:
                 self._commit(one)
 
     def waited_too_long(self, uri: str, error: EngineError) -> None:
-        """Refuse the commits that have waited too long for room in the destination ``uri``."""
-        for one in self.waiting[:]:
-            is_there = one in self.waiting  # as in ``admit``
-            if is_there and any(destination.uri() == uri for destination, _ in one.one.transaction.sends):
+        """Refuse the first commit that waits for room in the destination ``uri``; the next one waits from now on."""
+        for one in self.waiting:
+            if any(destination.uri() == uri for destination, _ in one.one.transaction.sends):
                 self.waiting.remove(one)
                 self._refuse(one, error)
+                return
 
     def close_all(self, owner: TargetLink | None = None) -> None:
         """Roll back the open transactions of ``owner``, or all."""

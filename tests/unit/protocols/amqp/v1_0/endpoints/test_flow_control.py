@@ -211,6 +211,27 @@ def test_a_relay_parks_what_finds_its_address_full_and_the_deadline_rejects_it()
     assert not peer.is_closed
 
 
+@pytest.mark.parametrize("is_one_link", [True, False])
+def test_each_message_that_waits_has_a_deadline_of_its_own(is_one_link: bool) -> None:
+    gateway = blocking(1_200, timeout_ms=500)
+    peer = gateway.amqp_sender(None)
+    accept(peer, 2)
+    other = 0 if is_one_link else 1
+    if other:
+        peer.attach_sender(None, other)
+    first = peer.transfer(to("q") + BODY)
+    gateway.advance(400)
+    second = peer.transfer(to("q") + BODY, other)
+    third = peer.transfer(to("q") + BODY, other)
+    gateway.advance(100)
+    assert [one.first for one in peer.take() if isinstance(one, Disposition)] == [first]
+    gateway.advance(500)
+    assert [one.first for one in peer.take() if isinstance(one, Disposition)] == [second]
+    gateway.subscriber("/queue/q", "auto")
+    (accepted,) = [one for one in peer.take() if isinstance(one, Disposition)]
+    assert (accepted.first, accepted.state) == (third, Accepted())
+
+
 def test_what_waits_behind_a_message_goes_on_at_its_deadline() -> None:
     gateway = blocking(1_200, timeout_ms=500)
     peer = gateway.amqp_sender(None)
@@ -234,7 +255,7 @@ def test_a_peer_is_read_again_at_the_deadline_of_what_it_has_sent(is_settled: bo
     assert not peer.link.is_reading
     peer.transfer(BODY, 1)
     assert gateway.stats("other").depth == 0
-    gateway.advance(500)
+    gateway.advance(1_000)
     assert peer.link.is_reading
     assert gateway.stats("other").depth == 1
 
