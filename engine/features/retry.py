@@ -31,7 +31,8 @@ HELD_MAX: Final = 1_000  # messages that the retry holds at a time to move them
 SKIPPED_BYTES: Final = 64 * 1024 * 1024  # of messages without an origin, which it holds until its end
 TICK_MS: Final = 100
 
-# Headers added by dead-lettering; a retried message keeps none of them except its retry count and dead-letter id.
+# Headers added by dead-lettering; a retried message keeps none of them except its retry count and dead-letter id.  The
+# origin that it had before, as a copy of a virtual topic, stands behind that of its dead-lettering and stays.
 ADDED_PREFIXES: Final = ("dlq", "original", "_AMQ_ORIG_", "_AMQ_ACTUAL_EXPIRY")
 RETRY_COUNT: Final = "dlqRetryCount"
 RETRIED_ID: Final = "dlqRetriedMessageId"  # id of the dead letter
@@ -163,7 +164,8 @@ class Retry(QueueRun):
 
     def _moved(self, message: Message, target: Queue | Topic, added: list[tuple[str, str]]) -> Message:
         count = next((int(value) for name, value in added if name == RETRY_COUNT and value.isdigit()), 0)
-        kept = [(name, value) for name, value in added if not name.startswith(ADDED_PREFIXES)]
+        before = [(name, value) for name, value in added if name == ORIGINAL_DESTINATION][1:]
+        kept = before + [(name, value) for name, value in added if not name.startswith(ADDED_PREFIXES)]
         lines = [annotation(RETRY_COUNT, str(count + 1)), annotation(RETRIED_ID, self.context.message_id(message))]
         lines += [annotation(name, value) for name, value in kept]
         return moved(message, target.destination_id, b"".join(lines), 0, 0, DEAD_LETTER)

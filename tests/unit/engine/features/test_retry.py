@@ -66,6 +66,19 @@ def test_what_goes_back_carries_only_how_often_it_was_retried() -> None:
         assert (message.body, message.headers, message.priority) == (b"body", b"h:1\n", 7)
 
 
+def test_a_copy_of_a_virtual_topic_keeps_the_topic_by_which_it_came() -> None:
+    name = "Consumer.A.VirtualTopic.Orders"
+    world, client = world_with_client(address(name, redelivery__maximum_redeliveries=0))
+    world.consumer(client, world.queue(name))
+    world.send(b"1", to=world.topic("VirtualTopic.Orders"))
+    for _ in range(2):
+        world.refuse(*client.take())
+        run(world, retry(world))
+        (message,) = [handed.message for handed in client.handed]
+        found = split_annotations(message.annotations)
+        assert [value for key, value in found if key == "original-destination"] == ["/topic/VirtualTopic.Orders"]
+
+
 def test_the_move_is_one_batch_with_its_cause() -> None:
     world = world_with_dead(1)
     world.store.batches.clear()
