@@ -87,9 +87,12 @@ class Keeper(KeepRule):
         self.reads_on = False
 
     def restored(self) -> None:
-        """Note what the queue had at the start."""
+        """Note what the queue had at the start; its ring may have been larger then."""
         if self.key_names:
             self.unread = {lane: lane.tail for lane in self.queue.used_lanes if lane.next_load < lane.tail}
+        policy = self.queue.settings.queue
+        if policy.ring_size >= 0 and not policy.purge_on_no_consumers:  # its consumers may come back
+            self.wait()
 
     def message_came(self, message: Message, delivery: Delivery | None) -> None:
         """A message was added to the queue.  delivery: None if it is only on disk."""

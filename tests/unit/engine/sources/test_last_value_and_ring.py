@@ -178,6 +178,19 @@ def test_a_ring_that_lies_on_disk_is_cut_once_it_is_loaded() -> None:
     assert waiting(world) == ["4", "5"]
 
 
+@pytest.mark.parametrize("is_awaited", [False, True])
+def test_a_ring_that_was_made_smaller_holds_from_the_start_on(is_awaited: bool) -> None:
+    world = RestartWorld(address("q"))
+    send(world, *map(str, range(2 * LANE_MESSAGES)))
+    world.addresses = (address("q", queue__ring_size=2),)
+    world.restart()
+    client = world.consuming(prefetch=5) if is_awaited else None
+    world.turn()
+    assert world.stats().depth == 2
+    client = client or world.subscriber(prefetch=5)
+    assert client.bodies() == [b"%d" % (2 * LANE_MESSAGES - left) for left in (2, 1)]
+
+
 @pytest.mark.parametrize("persistent", [True, False])
 def test_without_consumers_nothing_waits_where_that_is_asked_for(persistent: bool) -> None:
     world = EngineWorld(address("q", queue__purge_on_no_consumers=True))
