@@ -202,7 +202,7 @@ class Consumers:
             is_no_local=info.no_local and is_topic,
             is_exclusive=info.exclusive and not is_topic,
             is_browser=info.browser,
-            is_retroactive=info.retroactive and is_topic and not is_durable,
+            is_retroactive=info.retroactive and is_topic,
             priority=info.priority,
             pending_limit=max(0, info.maximum_pending_message_limit) if is_topic else 0,
             is_credited=prefetch <= 0,

@@ -158,6 +158,21 @@ def test_a_durable_subscription() -> None:
     assert exception.class_name == "javax.jms.InvalidDestinationException"
 
 
+def test_a_new_durable_subscription_may_begin_with_earlier_messages() -> None:
+    gateway = OpenWireGateway(is_restartable=True)
+    gateway.connect_openwire().publish(topic("t"), "early")
+    peer = gateway.connect_openwire("billing")
+    peer.consume(topic("t"), subscription_name="plain")
+    assert peer.take() == []
+    peer.consume(topic("t"), 2, subscription_name="sub", retroactive=True)
+    (dispatch,) = peer.dispatches()
+    peer.acknowledge(dispatch)
+    peer.vanish()
+    peer = gateway.connect_openwire("billing")
+    peer.consume(topic("t"), subscription_name="sub", retroactive=True)
+    assert peer.take() == []
+
+
 def test_ids_of_other_connections_are_refused() -> None:
     gateway = OpenWireGateway()
     peer = gateway.connect_openwire()
