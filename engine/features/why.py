@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from itertools import islice
+from typing import Final
 
 from engine.backlog.context import Context
 from engine.consumers.client import Client
@@ -16,6 +18,8 @@ from engine.sources.queue import Queue
 from engine.sources.registry import Destinations
 from engine.sources.topics.topic import Topic
 from engine.values.delivery import DELAYED, ENLISTED, IN_FLIGHT, READY, Delivery, HandOvers
+
+SUBSCRIPTIONS_MOST: Final = 100  # of a topic, that are searched for one message
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,6 +169,15 @@ class Why:
                     "waiting", group="" if selection is None else selection.reasons().describe_group(delivery)
                 )
         return Whereabouts("on-disk" if lane.next_load <= queue_offset < lane.tail else "gone")
+
+    def locate_by_subscription(self, topic: Topic, priority: int, queue_offset: int) -> dict[str, Whereabouts]:
+        """Return the same of an entry of a topic for the subscriptions that have not settled it, by their names."""
+        found: dict[str, Whereabouts] = {}
+        for queue in islice(topic.subscriptions.values(), SUBSCRIPTIONS_MOST):
+            where = self.locate(queue, priority, queue_offset)
+            if where.state != "gone":
+                found[queue.feed.subscriber or ", ".join(f"consumer {number}" for number in queue.consumers)] = where
+        return found
 
     def locate_schedule(self, place: int) -> Whereabouts:
         """Return the same of the scheduled message with this log offset."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from itertools import islice
 from typing import Final
 
 from config.matching import Setting
@@ -20,6 +21,7 @@ from gateway.process.log_lines import one_line
 
 OTHERS_SHOWN: Final = 10
 GROUPS_SHOWN: Final = 10
+SUBSCRIPTIONS_SHOWN: Final = 10
 
 
 def consumer_lines(view: ConsumerView, now_ms: int) -> list[str]:
@@ -75,11 +77,14 @@ def message_lines(
     policy: RedeliveryPolicy | None,
     settings: Mapping[str, Setting],
     now_ms: int,
+    subscriptions: Mapping[str, Whereabouts] | None = None,
 ) -> list[str]:
     """Describe the history of a message.
 
-    where: None without a running gateway.  policy, settings: of its destination, as configured now, with the place of
-    each value; None and {} if no configuration is known.
+    where: None without a running gateway.  subscriptions: those that have not settled a message of a topic, each with
+    the place where it has it; None without a running gateway, or for a queue.
+    policy, settings: of its destination, as configured now, with the place of each value; None and {} if no
+    configuration is known.
     """
     persistence = "persistent" if life.is_persistent else "not persistent, but logged"
     lines = [f"message {life.message_id}: {persistence}, priority {life.priority}, {life.size_bytes:,} octets"]
@@ -92,12 +97,24 @@ def message_lines(
         lines += [f"  delivered by schedule {value}" for name, value in life.annotations if name == JOB_ID]
     lines += [f"  {_event_words(event, policy, settings)}" for event in life.events]
     is_settled = any(event.outcome for event in life.events)
-    if where is not None and not is_settled:
+    if subscriptions is not None:
+        lines += _subscription_lines(subscriptions, now_ms)
+    elif where is not None and not is_settled:
         lines.append(f"  now: {_where_words(where, now_ms)}")
     elif not is_settled:
         lines.append(f"  until {clock_time(life.until_ms)}, where the log ends: not settled")
         lines.append("  only the running gateway knows who holds it: deliveries are not logged")
     return _shown(lines)
+
+
+def _subscription_lines(subscriptions: Mapping[str, Whereabouts], now_ms: int) -> list[str]:
+    lines = [
+        f"  now, for {name}: {_where_words(where, now_ms)}"
+        for name, where in islice(subscriptions.items(), SUBSCRIPTIONS_SHOWN)
+    ]
+    if len(subscriptions) > SUBSCRIPTIONS_SHOWN:
+        lines.append(f"  and {len(subscriptions) - SUBSCRIPTIONS_SHOWN} more subscriptions have not settled it")
+    return lines or ["  now: no subscription waits for it"]
 
 
 def _shown(lines: list[str]) -> list[str]:

@@ -103,5 +103,5 @@ def _from_store(arguments: argparse.Namespace) -> dict[str, Any]:
 
     addresses = AddressMatcher(load_config(arguments.config).addresses)
     found = lives_of(StoreReader(arguments.data), arguments.id, arguments.before)
-    answer = lives_answer(found, addresses, int(time.time() * 1000), lambda life: None)
+    answer = lives_answer(found, addresses, int(time.time() * 1000), lambda life: None, lambda life: None)
     return {"lines": answer.lines, **answer.facts}

@@ -11,11 +11,11 @@ from config.destination_options import parse_destination
 from config.matching import QUEUE, TOPIC, AddressMatcher, Setting, with_values
 from config.model import ConnectionDefaults, ServerConfig
 from config.names import DestinationName
-from config.policies import AddressSettings
+from config.policies import UNLIMITED, AddressSettings
 from config.redelivery_policy import RedeliveryPolicy
 from config.reports.explain import Layer, explain, prefetch_values
 from engine.broker import Broker
-from engine.consumers.consumer import Consumer
+from engine.consumers.consumer import AUTO, Consumer
 from engine.consumers.credit_window import CreditWindow
 from engine.features.why import Whereabouts
 from engine.store.read.message_history import Biography, entry_of
@@ -59,7 +59,9 @@ class LiveWhy:
     async def message(self, address: str, message_id: str, before: int) -> Answer:
         """before: as in ``lives_of``.  Raises: StoreError."""
         found = await self._store.lives(address, message_id, before)
-        return lives_answer(found, self._destinations.addresses, self._clock.wall_ms(), self._locate)
+        return lives_answer(
+            found, self._destinations.addresses, self._clock.wall_ms(), self._locate, self._subscriptions
+        )
 
     def explain_consumer(self, consumer_id: int) -> dict[str, Any] | None:
         """Return where each setting of a consumer comes from (config.reports.explain)."""
@@ -110,9 +112,18 @@ class LiveWhy:
             return Whereabouts("prepared", held=str(branch.xid))
         return self._why.locate(queue, priority, queue_offset)
 
+    def _subscriptions(self, life: Biography) -> dict[str, Whereabouts] | None:
+        kind, name, priority, queue_offset = entry_of(life)
+        topic = self._destinations.topics.get(name) if kind == "topic" else None
+        return None if topic is None else self._why.locate_by_subscription(topic, priority, queue_offset)
+
 
 def lives_answer(
-    found: Lives, addresses: AddressMatcher, now_ms: int, locate: Callable[[Biography], Whereabouts | None]
+    found: Lives,
+    addresses: AddressMatcher,
+    now_ms: int,
+    locate: Callable[[Biography], Whereabouts | None],
+    locate_by_subscription: Callable[[Biography], dict[str, Whereabouts] | None],
 ) -> Answer:
     """Describe messages; the newest one has the facts of the document, ``others`` those of the older ones."""
     lines = [] if found.search is None else search_lines(found.search, len(found.lives))
@@ -120,8 +131,10 @@ def lives_answer(
     for life in found.lives:
         where = locate(life)
         policy, settings = policy_of(addresses, life)
-        lines += message_lines(life, where, policy, settings, now_ms)
-        facts.append({**asdict(life), "where": None if where is None else asdict(where)})
+        by_subscription = locate_by_subscription(life)
+        lines += message_lines(life, where, policy, settings, now_ms, by_subscription)
+        places = None if by_subscription is None else {name: asdict(one) for name, one in by_subscription.items()}
+        facts.append({**asdict(life), "where": None if where is None else asdict(where), "subscriptions": places})
     search = None if found.search is None else asdict(found.search)
     return Answer(lines, {**facts[0], "search": search, "others": facts[1:]})
 
@@ -137,6 +150,14 @@ def _own_values(consumer: Consumer, kind: int, settings: AddressSettings) -> dic
     """Return the consumer's own options: values that its address and connection (``settings``) do not have."""
     source = "the consumer itself"
     values: dict[str, Setting] = {}
+    limits = consumer.window.limits
+    rate = UNLIMITED if limits.bucket is None else limits.bucket.rate
+    if rate != settings.flow.consumer_max_rate_per_second:
+        values["flow.consumer_max_rate_per_second"] = Setting(rate, source)
+    octets = UNLIMITED if limits.octets is None else limits.octets.limit
+    # With automatic acknowledgements nothing is in flight, and octets are not limited.  A window of 0 is one of 1.
+    if consumer.ack_mode != AUTO and octets != (settings.flow.consumer_window_size_bytes or 1):
+        values["flow.consumer_window_size_bytes"] = Setting(octets, source)
     expected = settings.prefetch.default_for(kind == TOPIC, consumer.queue.feed.subscriber is not None, False)
     # Credit is granted by each link, and is no setting.
     if not isinstance(consumer.window, CreditWindow) and consumer.window.prefetch != expected:

@@ -26,8 +26,9 @@ def _with_lines(of: type, **more: Schema) -> Schema:
 CONSUMER: Final = _with_lines(ConsumerView)
 PRODUCER: Final = _with_lines(ProducerView)
 _WHERE: Final = or_null(schema_of(Whereabouts))
-_LIFE: Final = closed({**schema_of(Biography)["properties"], "where": _WHERE})
-MESSAGE: Final = _with_lines(Biography, where=_WHERE, search=or_null(schema_of(Search)), others=listed(_LIFE))
+_PLACES: Final[dict[str, Schema]] = {"where": _WHERE, "subscriptions": or_null(mapped(schema_of(Whereabouts)))}
+_LIFE: Final = closed({**schema_of(Biography)["properties"], **_PLACES})
+MESSAGE: Final = _with_lines(Biography, **_PLACES, search=or_null(schema_of(Search)), others=listed(_LIFE))
 _ORIGIN: Final = {"value": ANYTHING, "source": STRING}
 EXPLANATION: Final = members(
     what=STRING,

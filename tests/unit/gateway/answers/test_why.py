@@ -242,6 +242,27 @@ def test_places(where: Whereabouts, expected: str) -> None:
     assert message_lines(life(SENT_THEN), where, None, {}, DAY_MS)[-1] == f"  now: {expected}"
 
 
+def test_a_message_of_a_topic_is_where_each_subscription_has_it() -> None:
+    world = EngineWorld()
+    topic = world.topic("t")
+    holding, done = world.client("holding", "h"), world.client("done", "d")
+    for client, name in ((holding, "held"), (done, "settled"), (world.client("away", "a"), "waiting")):
+        world.consumer(client, topic, subscription=name, is_durable=True, prefetch=1)
+        if name == "waiting":
+            world.leave(client)
+    world.send(b"1", b"2", to=topic)
+    world.acknowledge(*done.take())
+    now_ms = world.clock.wall_ms()
+    settled = Event(SETTLED, DAY_MS, 8_000, "d:settled", "acknowledged")
+    lines = message_lines(
+        life(SENT_THEN, settled), None, None, {}, now_ms, world.why.locate_by_subscription(topic, 4, 0)
+    )[3:]
+    assert [line.split(": ")[0] for line in lines] == ["  now, for h:held", "  now, for a:waiting"]
+    assert "with consumer" in lines[0] and lines[1].endswith("waits on disk behind others")
+    lines = message_lines(life(SENT_THEN), None, None, {}, now_ms, {})
+    assert lines[-1] == "  now: no subscription waits for it"
+
+
 def test_a_delay_by_hornetq_s_formula_shows_its_power_and_its_limit() -> None:
     policy = RedeliveryPolicy(redelivery_delay_ms=1_000, back_off_multiplier=1.1, back_off_from_base=True)
     assert delay_words(policy, 5, {}).startswith("1,000 ms x multiplier 1.1 ^ 4: 1,464 ms")

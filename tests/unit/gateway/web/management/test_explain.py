@@ -35,6 +35,23 @@ def test_a_consumers_own_settings_stand_above_its_address() -> None:
     assert document["settings"]["exclusive-queue"]["value"] == "true"
 
 
+def test_a_consumers_own_window_and_rate_stand_above_its_address() -> None:
+    flow = {"flow__consumer_window_size_bytes": 5_000, "flow__consumer_max_rate_per_second": 7}
+    world = EngineWorld(address("q", **flow))
+    why = LiveWhy(world.broker, lambda: ServerConfig(addresses=(address("q", **flow),)), Storing())
+    own, plain = world.consumer(world.client(), window_bytes=900, rate=3), world.consumer(world.client())
+    free = world.consumer(world.client(), window_bytes=-1, rate=-1)
+    shown = {}
+    for consumer in (own, plain, free):
+        document = why.explain_consumer(consumer.consumer_id)
+        assert document is not None
+        found = [document["settings"][name] for name in ("consumer-window-size", "consumer-max-rate")]
+        shown[consumer] = [(one["value"], one["source"]) for one in found]
+    assert shown[own] == [("900", "the consumer itself"), ("3", "the consumer itself")]
+    assert shown[plain] == [("5000", "q"), ("7", "q")]
+    assert shown[free] == [("-1", "the consumer itself"), ("-1", "the consumer itself")]
+
+
 def test_a_consumer_that_asks_for_nothing_has_its_addresss_settings() -> None:
     world = EngineWorld(address("q", prefetch__queue_prefetch=20))
     consumer = world.consumer(world.client())
