@@ -181,8 +181,16 @@ class Subscribing(ConsumerOwner):
         known = self.subscriptions.named.find(client, client_id, name, is_durable)
         if known is not None:
             self.access.require(client, "unsubscribe", known.kind, known.source)
+        self.end_subscription(client_id, name, is_durable)
+
+    def end_subscription(self, client_id: str, name: str, is_durable: bool = True) -> None:
+        """End a named subscription, whoever owns it.  Raises: UnknownSubscription, SubscriptionInUse."""
         self._make_way(client_id, name, is_durable)
         self.subscriptions.named.delete(client_id, name, is_durable)
+
+    def durable_subscriptions(self) -> list[NamedSubscription]:
+        """Return all durable subscriptions, those made first at the front."""
+        return [one for one in self.subscriptions.named.by_key.values() if one.is_durable]
 
     def cursor_added(self, subscription: NamedSubscription, queue: Queue) -> None:
         several = self.of_durable.get(subscription.key())

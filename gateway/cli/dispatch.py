@@ -41,6 +41,7 @@ MODULES: Final = {
     "resume": "gateway.cli.operation.resume",
     "schedule": "gateway.cli.operation.schedule",
     "transactions": "gateway.cli.operation.transactions",
+    "subscriptions": "gateway.cli.operation.subscriptions",
     "reload": "gateway.cli.operation.reload",
     "store": "gateway.cli.store.command",
     "replay": "gateway.cli.messages.replay",

@@ -39,6 +39,7 @@ from gateway.web.resources.single_messages import SingleMessageRoutes
 from gateway.web.resources.stat import STAT, stat_text
 from gateway.web.resources.store import StoreRoutes
 from gateway.web.resources.store_files import StoreFileRoutes
+from gateway.web.resources.subscriptions import SubscriptionRoutes
 from gateway.web.resources.transactions import TransactionRoutes
 from gateway.web.resources.upkeep import UpkeepRoutes
 from gateway.web.resources.why import WhyRoutes
@@ -99,6 +100,7 @@ def create_app(
         *LogLeaseRoutes(sources.leases, login_check).routes(),
         *ScheduleRoutes(sources.schedule).routes(),
         *TransactionRoutes(sources.transactions, login_check).routes(),
+        *SubscriptionRoutes(sources.subscriptions, login_check).routes(),
         *UpkeepRoutes(sources.upkeep, login_check).routes(),
         *ReloadRoutes(sources.reload, login_check).routes(),
         *messages.routes(),

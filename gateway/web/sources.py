@@ -20,6 +20,7 @@ from gateway.web.management.retries import LiveRetries
 from gateway.web.management.schedule import LiveSchedule
 from gateway.web.management.stats import LiveStats
 from gateway.web.management.store import LiveStore
+from gateway.web.management.subscriptions import LiveSubscriptions
 from gateway.web.management.transactions import LiveTransactions
 from gateway.web.management.upkeep import LiveUpkeep
 from gateway.web.management.why import LiveWhy
@@ -38,6 +39,7 @@ class Sources:
     readers: LogReaders
     schedule: LiveSchedule
     transactions: LiveTransactions
+    subscriptions: LiveSubscriptions
     upkeep: LiveUpkeep
     messages: LiveMessages
     reload: LiveReload
@@ -68,6 +70,7 @@ def live_sources(
         readers=LogReaders(directory, memory),
         schedule=LiveSchedule(engine_loop),
         transactions=LiveTransactions(engine_loop, lines),
+        subscriptions=LiveSubscriptions(engine_loop, lines),
         upkeep=LiveUpkeep(engine_loop, lines),
         messages=LiveMessages(engine_loop, directory, login_check.groups_of, login_check.is_required, memory),
         reload=reload,

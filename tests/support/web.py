@@ -19,7 +19,7 @@ from engine.store.read.backup import BackupRefused
 from engine.store.read.log_readers import LogReader
 from engine.store.read.records import UnknownMessage
 from engine.values.broker_stats import BrokerStats, StoreStats
-from engine.values.errors import DestinationInUse, InvalidSelector, StoreError
+from engine.values.errors import DestinationInUse, InvalidSelector, StoreError, SubscriptionInUse, UnknownSubscription
 from engine.values.xid import xid_of
 from gateway.answers.jolokia import DiskUse
 from gateway.answers.message_lives import SearchGoesOn
@@ -40,6 +40,7 @@ from gateway.web.management.retries import LiveRetries
 from gateway.web.management.schedule import LiveSchedule
 from gateway.web.management.stats import LiveStats
 from gateway.web.management.store import LiveStore
+from gateway.web.management.subscriptions import LiveSubscriptions
 from gateway.web.management.transactions import LiveTransactions
 from gateway.web.management.upkeep import LiveUpkeep
 from gateway.web.management.why import Answer, LiveWhy
@@ -259,6 +260,28 @@ class Deciding(LiveTransactions):
         return {"xid": xid, "outcome": "forgotten"}
 
 
+class Subscribed(LiveSubscriptions):
+    """Knows the durable subscriptions ``bills`` of the client id ``c`` and ``used``, which has consumers."""
+
+    def __init__(self) -> None:
+        self.asked: list[tuple[object, ...]] = []
+
+    async def listed(self, search: str, limit: int) -> dict[str, Any]:
+        self.asked.append((search, limit))
+        one = {"client_id": "c", "name": "bills", "source": "topic://t", "selector": "a = 1", "shared": False}
+        two = {"client_id": "", "name": "used\n", "source": "topic://t", "selector": "", "shared": True}
+        counts = {"owner": "ann", "consumers": 0, "waiting": 7}, {"owner": "", "consumers": 1, "waiting": 1}
+        return {"durable": 3, "subscriptions": [one | counts[0], two | counts[1]]}
+
+    async def delete(self, client_id: str, name: str, operator: str) -> dict[str, Any]:
+        if name == "used":
+            raise SubscriptionInUse("subscription 'used' has 1 consumers")
+        if name != "bills":
+            raise UnknownSubscription(f"there is no subscription {name!r}")
+        self.asked.append((client_id, name, operator))
+        return {"client_id": client_id, "deleted": name}
+
+
 class Keeping(LiveUpkeep):
     """Knows the queues ``q``, which is in use, and ``orders.eu``; the disk refuses what is about ``full``."""
 
@@ -357,6 +380,7 @@ def sources(stats: BrokerStats | None = None, **others: Any) -> Sources:
         "readers": NoLogReaders(),
         "schedule": Scheduling(),
         "transactions": Deciding(),
+        "subscriptions": Subscribed(),
         "upkeep": Keeping(),
         "messages": NoMessages(),
         "reload": Reloading(),

@@ -14,7 +14,7 @@ from tests.support.hostile.random_stomp import broken
 # {n}: a number, {name}: of a queue, {id}: of a message, {lease}, {cursor}, {run}: of an earlier answer.
 GETS: Final = (
     *("/healthz", "/metrics", "/api/openapi.json", "/api/stat", "/api/overview", "/nowhere", "/console/"),
-    *("/api/connections", "/api/addresses", "/api/history"),
+    *("/api/connections", "/api/addresses", "/api/history", "/api/subscriptions?search={n}&limit={n}"),
     *("/api/connections/{n}", "/api/why/consumer/{n}", "/api/why/producer/{n}", "/api/why/message/{id}"),
     *("/api/destinations?search={n}&limit=500&sort=-depth", "/api/consumers?destination=queue://{name}"),
     *("/api/schedule?limit={n}", "/api/schedule?destination={name}", "/api/explain/destination/{name}"),
@@ -39,6 +39,7 @@ POSTS: Final = (
     ("/api/pause", ('{"destination":"{name}"}', '{"destination":"topic://{name}"}', "{}")),
     ("/api/resume", ('{"destination":"{name}"}', '{"destination":"{name}"}', '{"destination":{n}}')),
     ("/api/delete", ('{"destination":"{name}"}', '{"destination":"topic://{name}"}', '{"destination":{n}}')),
+    ("/api/subscriptions/delete", ('{"name":"{name}"}', '{"client_id":"{id}","name":"{name}"}', '{"name":{n}}')),
     ("/api/store/verify", ("{}", "", "[]")),
     (
         "/api/destinations/{name}/messages",

@@ -27,6 +27,7 @@ from gateway.web.management.connections import LiveConnections
 from gateway.web.management.retries import LiveRetries
 from gateway.web.management.schedule import LiveSchedule
 from gateway.web.management.stats import LiveStats
+from gateway.web.management.subscriptions import LiveSubscriptions
 from gateway.web.management.transactions import LiveTransactions
 from gateway.web.management.upkeep import LiveUpkeep
 from gateway.web.rest.messages import LiveMessages
@@ -70,6 +71,7 @@ class SimulatedWeb:
             readers=NoLogReaders(),
             schedule=LiveSchedule(engine_loop),
             transactions=LiveTransactions(engine_loop, self.admission.lines),
+            subscriptions=LiveSubscriptions(engine_loop, self.admission.lines),
             upkeep=LiveUpkeep(engine_loop, self.admission.lines),
             messages=_Messages(
                 engine_loop, config.data_directory, login_check.groups_of, login_check.is_required, self._memory
