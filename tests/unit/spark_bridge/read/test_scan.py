@@ -17,7 +17,7 @@ from engine.store.read.reader import StoreReader
 from engine.store.read.selection import parse
 from engine.values.errors import RangeGone, StoreError
 from spark_bridge.arrow.schema import MESSAGES, SCHEMAS, TABLES
-from spark_bridge.errors import TargetError
+from spark_bridge.errors import LakeError, TargetError
 from spark_bridge.files.choice import files_at
 from spark_bridge.log.times import offset_at
 from spark_bridge.read.lake import Bounds, last_manifest, make_lake, read_lake
@@ -220,7 +220,7 @@ def test_row_groups_that_nobody_wants_are_not_read(store: SampleStore, tmp_path:
     assert offsets(from_offset=sent[50]) == sent[50:]
     assert offsets(from_time=DAY_ONE_MS + 50_000) == sent[50:]
     assert offsets(from_offset=sent[62], to_time=DAY_ONE_MS + 65_000) == sent[62:65]
-    with pytest.raises(OSError):
+    with pytest.raises(LakeError, match="cannot read destination="):
         offsets(from_offset=sent[49])
 
 
