@@ -21,6 +21,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from gateway.process.build import INTERPRETED, build
+from tests.support import open_transports
 from tests.support.long_run import LongRun
 from tests.support.objects.s3_server import S3Server
 from tests.support.process import guardian, raw_stomp
@@ -51,6 +52,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 def pytest_configure(config: pytest.Config) -> None:
     guardian.watch()
+    open_transports.watch()
+    config.addinivalue_line("filterwarnings", "default::tests.support.open_transports.OpenTransport")
     # A shell without job control starts what it puts in the background with SIGINT ignored, and children inherit that.
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
