@@ -164,8 +164,10 @@ class IncomingLink(TargetLink):
             blocked.park_transfer(BlockedTransfer(self, delivery_id, is_settled, destination, message), gates.OPEN)
             return
         try:
-            send = blocked.send if self.is_paced else self.engine.send
-            gate = send(destination, message)
+            if self.is_paced:
+                gate = blocked.send(destination, message)
+            else:
+                gate = self.engine.send(destination, message)
         except EngineError as error:  # the policy of the address is FAIL
             self._refuse(transfer, delivery_id, error)
             return
