@@ -199,19 +199,6 @@ class EngineApi:
             rates.charge_sender(message)
         return gate
 
-    def send_paced(self, client: Client, paced: Target, destination: Destination, message: Message) -> int:
-        """Do the same for a message that counts for the rate at which ``client`` may send to ``paced``.
-
-        paced: what ``paced_part`` returns for ``destination``.  A message that is refused counts for nothing.
-        """
-        waits = self.producer_gates.waits
-        if waits.rate_refusal(client, paced) != gates.OPEN:
-            return gates.RATE
-        gate = self.send(destination, message)
-        if gate != gates.OPEN:
-            waits.not_sent(client, paced)
-        return gate
-
     def send_granted(self, client: Client, destination: Target, message: Message) -> int:
         """Accept a message despite its full address, because ``client`` had been granted credit for it.
 

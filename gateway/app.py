@@ -182,12 +182,9 @@ async def _serve(
         source = LiveStats(broker, engine_loop, counters, stop.asked)
         reload = LiveReload(config, read, login_check, engine_loop, admission.lines, AuditLog(counters))
         web = await _listen(config, listener, source, engine_loop, login_check, tls, store, reload, admission.lines)
-        loop.add_signal_handler(signal.SIGHUP, reload.hang_up)
-        if early.has_come:
-            reload.hang_up()
+        early.end(loop, reload.hang_up)
         garbage_collection.resume()
-        endpoints = {**listener.endpoints, "http": web.endpoint}
-        announce({name: str(endpoint) for name, endpoint in endpoints.items()}, config, json_output)
+        announce({**listener.endpoints, "http": web.endpoint}, config, json_output)
         manager.ready()
         if not await stopped_by_fault(stop.asked, engine_loop.failed):
             manager.stopping()

@@ -6,11 +6,14 @@ from typing import Generic, TypeVar
 
 from mypy_extensions import mypyc_attr
 
+from engine.api import EngineApi
+from engine.consumers.client import Client
 from engine.limits.parked_producers import PAUSE, REFUSE, BlockLimit
 from engine.sources.composite import Destination, Target, paced_part, reached
 from engine.sources.identified import Identified
 from engine.values import gates
 from engine.values.destination import QUEUE, TOPIC
+from engine.values.message import Message
 from protocols.connection import ProtocolConnection
 
 
@@ -28,6 +31,20 @@ class BlockedSend:
 def kept_bytes(destination: Destination | None) -> int:
     """Return the memory of what only a waiting message's destination keeps: the text of a duplicate id."""
     return destination.memory_bytes() if isinstance(destination, Identified) else 0
+
+
+def send_paced(engine: EngineApi, client: Client, paced: Target, destination: Destination, message: Message) -> int:
+    """Send like ``EngineApi.send`` a message that counts for the rate at which ``client`` may send to ``paced``.
+
+    paced: what ``paced_part`` returns for ``destination``.  A message that is refused counts for nothing.
+    """
+    waits = engine.producer_gates.waits
+    if waits.rate_refusal(client, paced) != gates.OPEN:
+        return gates.RATE
+    gate = engine.send(destination, message)
+    if gate != gates.OPEN:
+        waits.not_sent(client, paced)
+    return gate
 
 
 Waiting = TypeVar("Waiting", bound=BlockedSend)

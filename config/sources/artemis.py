@@ -18,17 +18,9 @@ from config.names import DestinationName
 from config.options import OptionError
 from config.permissions import Action, Permission
 from config.schema import SERVER, leaves
+from config.sources import artemis_address_options as address_options
 from config.sources import artemis_options as options
-from config.sources.artemis_address_options import (
-    ADDRESS_SETTING,
-    AUTO_CREATE,
-    AUTO_CREATE_PATH,
-    DEAD_LETTER_PREFIXES,
-    HORNETQ_ADDRESS_SETTING,
-    QUEUE_PREFIX,
-    TOPIC_PREFIX,
-)
-from config.sources.artemis_address_options import QUEUE as QUEUE_OPTIONS
+from config.sources.artemis_address_options import ADDRESS_SETTING, HORNETQ_ADDRESS_SETTING, QUEUE_PREFIX, TOPIC_PREFIX
 from config.sources.document import Document
 from config.sources.uri import parse_endpoint
 from config.sources.xml import Element
@@ -149,7 +141,7 @@ class CoreReader:
         individual = ""
         for setting in self._by_match(element, "address-setting"):
             found = self._pattern(setting)
-            taken = take_children(self.document, self._address_setting, setting, AUTO_CREATE)
+            taken = take_children(self.document, self._address_setting, setting, address_options.AUTO_CREATE)
             by_kind = self._auto_create(setting)
             if found is None:
                 continue
@@ -160,8 +152,10 @@ class CoreReader:
             if taken.values.get("dead_letters.strategy") == "individual":
                 individual = individual or taken.sources["dead_letters.strategy"]
         if individual:  # the first entry of all, as any other may set a prefix, or inherit one
-            sources = dict.fromkeys(DEAD_LETTER_PREFIXES, individual)
-            everything = AddressEntry(Pattern.parse(REST), BOTH, DEAD_LETTER_PREFIXES, sources, "", individual)
+            sources = dict.fromkeys(address_options.DEAD_LETTER_PREFIXES, individual)
+            everything = AddressEntry(
+                Pattern.parse(REST), BOTH, address_options.DEAD_LETTER_PREFIXES, sources, "", individual
+            )
             self.document.addresses.insert(0, everything)
 
     def _add_entry(self, pattern: Pattern, kinds: int, taken: Taken, setting: Element) -> None:
@@ -176,14 +170,14 @@ class CoreReader:
         """
         by_kind = {QUEUE: Taken(), TOPIC: Taken()}
         for child in setting.children:
-            about = AUTO_CREATE.get(child.name, 0)
+            about = address_options.AUTO_CREATE.get(child.name, 0)
             if not about:
                 continue
             taken = take(self.document, self._address_setting, setting.name, child.name, child.text.strip(), child.line)
-            is_made = taken.values.get(AUTO_CREATE_PATH)
+            is_made = taken.values.get(address_options.AUTO_CREATE_PATH)
             for kind, decided in by_kind.items():
                 is_silent = kind == QUEUE and about == BOTH and is_made is True
-                if about & kind and not is_silent and decided.values.get(AUTO_CREATE_PATH) is not False:
+                if about & kind and not is_silent and decided.values.get(address_options.AUTO_CREATE_PATH) is not False:
                     decided.update(taken)
         return by_kind
 
@@ -336,8 +330,8 @@ class CoreReader:
             text = f"{name!r} is not made: a queue has the name of its address, {address!r}"
             self.document.note(queue.line, queue.name, text)
             return
-        taken = take_attributes(self.document, QUEUE_OPTIONS, queue, ("name",))
-        taken.update(take_children(self.document, QUEUE_OPTIONS, queue, ("address",)))
+        taken = take_attributes(self.document, address_options.QUEUE, queue, ("name",))
+        taken.update(take_children(self.document, address_options.QUEUE, queue, ("address",)))
         if taken.values:
             self.document.addresses.append(AddressEntry(Pattern.parse(name), QUEUE, taken.values, taken.sources))
 

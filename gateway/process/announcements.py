@@ -8,7 +8,7 @@ import os
 import sys
 from typing import Final
 
-from config.model import ServerConfig
+from config.model import Endpoint, ServerConfig
 from engine.store.file_store import FileStore
 from engine.store.log.store_directory import LogRange
 
@@ -41,12 +41,13 @@ def _place(lost: LogRange) -> str:
     return f"{lost.path} at position {lost.position}, log offsets {lost.offset} to {lost.end}: {lost.reason}"
 
 
-def announce(listeners: dict[str, str], config: ServerConfig, json_output: bool) -> None:
+def announce(listeners: dict[str, Endpoint], config: ServerConfig, json_output: bool) -> None:
     """Print the addresses that are listened to."""
     if json_output:
-        print(json.dumps({"listeners": listeners, "pid": os.getpid()}), flush=True)
+        uris = {name: str(endpoint) for name, endpoint in listeners.items()}
+        print(json.dumps({"listeners": uris, "pid": os.getpid()}), flush=True)
         return
     print(f"Penstock is running, pid {os.getpid()}, store in {os.path.abspath(config.data_directory)}")
-    for name, uri in listeners.items():
-        print(f"  {name:6} {uri}")
+    for name, endpoint in listeners.items():
+        print(f"  {name:6} {endpoint}")
     sys.stdout.flush()

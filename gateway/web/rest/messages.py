@@ -30,6 +30,7 @@ from gateway.web.rest.named_destination import Named
 from gateway.web.rest.requests import Asking, NotNow, Outgoing
 from gateway.web.rest.send import message_of
 from gateway.web.rest.single_messages import SingleMessages
+from protocols.blocked_sends import send_paced
 
 
 class LiveMessages:
@@ -66,7 +67,7 @@ class LiveMessages:
             if target.paced is None:
                 gate = engine.send(target.destination, message)
             else:
-                gate = engine.send_paced(client, target.paced, target.destination, message)
+                gate = send_paced(engine, client, target.paced, target.destination, message)
         if gate != gates.OPEN:
             raise NotNow(f"{target.destination.uri()} accepts nothing now, for the gate {gates.GATE_NAMES[gate]}")
         await client.confirmed("the message was sent")

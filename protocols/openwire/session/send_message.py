@@ -17,7 +17,7 @@ from engine.values import gates
 from engine.values.errors import EngineError, PenstockError, TransactionError
 from engine.values.message import Message
 from engine.values.xid import Xid
-from protocols.blocked_sends import BlockedSend, addresses_of, kept_bytes
+from protocols.blocked_sends import BlockedSend, addresses_of, kept_bytes, send_paced
 from protocols.connection import ProtocolConnection
 from protocols.input_share import COMMITTED_STEPS
 from protocols.openwire.connection.introduction import Introduction
@@ -139,7 +139,7 @@ class SendMessage:
         if paced is None:
             gate = self.engine.send(destination, message)
         else:
-            gate = self.engine.send_paced(self.client, paced, destination, message)
+            gate = send_paced(self.engine, self.client, paced, destination, message)
         if gate != gates.OPEN:
             self._park(info, destination, message, gate)
             return

@@ -13,7 +13,7 @@ from engine.values import gates
 from engine.values.errors import EngineError
 from engine.values.message import STOMP as STOMP_ENCODING
 from engine.values.message import Message
-from protocols.blocked_sends import BlockedSend, addresses_of
+from protocols.blocked_sends import BlockedSend, addresses_of, send_paced
 from protocols.connection import ProtocolConnection
 from protocols.input_share import COMMITTED_STEPS
 from protocols.session.blocked_frames import BlockedFrames, addresses_sent_to
@@ -108,7 +108,7 @@ class SendCommand:
             if paced is None:
                 gate = self.engine.send(destination, message)
             else:
-                gate = self.engine.send_paced(self.client, paced, destination, message)
+                gate = send_paced(self.engine, self.client, paced, destination, message)
             if gate != gates.OPEN:
                 self._park_send(frame, destination, gate)
                 return

@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import pytest
 
+from engine.consumers.consumer import INDIVIDUAL
 from engine.limits.parked_producers import BlockLimit
 from engine.sources.composite import Composite
 from engine.sources.identified import identified
+from engine.sources.queue import Queue
+from engine.sources.topics.topic import Topic
 from engine.values import gates
-from protocols.blocked_sends import BlockedSend, BlockedSends, addresses_of, kept_bytes
+from protocols.blocked_sends import BlockedSend, BlockedSends, addresses_of, kept_bytes, send_paced
 from protocols.stomp.codec.frames import SEND, Frame, Head
 from protocols.stomp.session.send_command import FRAME_OVERHEAD_BYTES, frame_bytes
+from tests.support.engine.engine_world import EngineWorld, address
 from tests.support.protocols.stomp_gateway import Peer, StompGateway
 
 
@@ -88,3 +92,39 @@ def test_who_is_paused_and_who_is_refused(
 def test_heads_and_receipts_of_frames_count() -> None:
     one = Frame(SEND, Head(SEND, {"ab": "cd"}, -1, b"ab:cd\n"), b"r1", None, b"body")
     assert frame_bytes(one) == FRAME_OVERHEAD_BYTES + 4 + 6 + 2 + 4
+
+
+# -- rates
+
+
+@pytest.mark.parametrize("names", [["q"], ["other", "q"]], ids=["alone", "composite"])
+def test_a_message_that_another_gate_refuses_counts_for_no_rate(names: list[str]) -> None:
+    limits = {"flow__producer_max_rate_per_second": 2, "full__max_size_messages": 1}
+    world = EngineWorld(address("q", full__address_full_policy="BLOCK", **limits))
+    parts: list[Queue | Topic] = [world.queue(name) for name in names]
+    destination = Composite(parts) if len(parts) > 1 else parts[0]
+    client = world.client()
+    consumer = world.subscriber(ack_mode=INDIVIDUAL)
+
+    def send() -> int:
+        return send_paced(world.broker, client, world.queue("q"), destination, world.message(parts[0], b"body"))
+
+    assert send() == gates.OPEN
+    assert [send() for _ in range(3)] == [gates.ADDRESS_FULL] * 3
+    world.turn()
+    world.acknowledge(*consumer.take())
+    world.turn()
+    assert [send(), send()] == [gates.OPEN, gates.RATE]
+
+
+def test_a_message_for_which_credit_was_granted_counts_for_the_rate() -> None:
+    limits = {"flow__producer_max_rate_per_second": 2, "full__max_size_messages": 1}
+    world = EngineWorld(address("q", full__address_full_policy="BLOCK", **limits))
+    client, queue = world.client(), world.queue("q")
+
+    def send() -> int:
+        return send_paced(world.broker, client, queue, queue, world.message(queue, b"body"))
+
+    assert [send(), send()] == [gates.OPEN, gates.ADDRESS_FULL]
+    assert world.broker.send_granted(client, queue, world.message(queue, b"body")) == gates.OPEN
+    assert send() == gates.RATE

@@ -46,6 +46,40 @@ def subscription(
 
     name: of the link.  uri: options after the address's ``?``.  defaults: the connection's.  Raises: InvalidField.
     """
+    selector, is_no_local, replay, applied = _filters(source, uri)
+    capabilities = source.capabilities or []
+    named = uri.subscription_name or ""
+    # The engine refuses a name for a queue.
+    is_durable = bool(named) or (is_topic and (bool(source.durable) or source.expiry_policy == NEVER))
+    is_shared = is_topic and "shared" in capabilities
+    options = SubscribeOptions(
+        INDIVIDUAL,
+        name=name,
+        selector=selector,
+        subscription=(named or subscription_name(name)) if is_durable or is_shared else "",
+        is_durable=is_durable,
+        is_shared=is_shared,
+        is_global=is_shared and "global" in capabilities,
+        is_no_local=is_no_local,
+        is_exclusive=defaults.is_exclusive if uri.is_exclusive is None else uri.is_exclusive,
+        is_browser=_is_browser(source, uri, is_topic, replay is not None),
+        replay=replay,
+        is_retroactive=(is_topic and defaults.is_retroactive) if uri.is_retroactive is None else uri.is_retroactive,
+        priority=uri.priority or 0,
+        pending_limit=uri.maximum_pending_message_limit,
+        is_credited=True,
+    )
+    # Options after the ``?`` override the connection's; both are read in the same way.
+    own = with_defaults(options, ConnectionDefaults(uri.settings), is_topic)
+    actual = _actual(source, applied, is_topic or options.is_browser, is_durable)
+    return with_defaults(own, defaults, is_topic), actual
+
+
+def _filters(source: Source, uri: ConsumerOptions) -> tuple[str, bool, ReplayStart | None, dict[Value, Value]]:
+    """Return selector, noLocal and replay by the filters or, where these are silent, by ``uri``; and known filters.
+
+    Raises: InvalidField.
+    """
     selector = uri.selector or ""
     is_no_local = uri.no_local
     replay: ReplayStart | None = None
@@ -74,32 +108,7 @@ def subscription(
             applied[key] = value
     if replay is None:
         replay = replay_start(uri.replay_names())
-    capabilities = source.capabilities or []
-    named = uri.subscription_name or ""
-    # The engine refuses a name for a queue.
-    is_durable = bool(named) or (is_topic and (bool(source.durable) or source.expiry_policy == NEVER))
-    is_shared = is_topic and "shared" in capabilities
-    options = SubscribeOptions(
-        INDIVIDUAL,
-        name=name,
-        selector=selector,
-        subscription=(named or subscription_name(name)) if is_durable or is_shared else "",
-        is_durable=is_durable,
-        is_shared=is_shared,
-        is_global=is_shared and "global" in capabilities,
-        is_no_local=is_no_local,
-        is_exclusive=defaults.is_exclusive if uri.is_exclusive is None else uri.is_exclusive,
-        is_browser=_is_browser(source, uri, is_topic, replay is not None),
-        replay=replay,
-        is_retroactive=(is_topic and defaults.is_retroactive) if uri.is_retroactive is None else uri.is_retroactive,
-        priority=uri.priority or 0,
-        pending_limit=uri.maximum_pending_message_limit,
-        is_credited=True,
-    )
-    # Options after the ``?`` override the connection's; both are read in the same way.
-    own = with_defaults(options, ConnectionDefaults(uri.settings), is_topic)
-    actual = _actual(source, applied, is_topic or options.is_browser, is_durable)
-    return with_defaults(own, defaults, is_topic), actual
+    return selector, is_no_local, replay, applied
 
 
 def _is_browser(source: Source, uri: ConsumerOptions, is_topic: bool, is_replay: bool) -> bool:

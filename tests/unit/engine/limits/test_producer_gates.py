@@ -10,7 +10,6 @@ from engine.consumers.consumer import AUTO, INDIVIDUAL
 from engine.limits.producer_credit import must_reject, producer_credit
 from engine.limits.producer_gates import GlobalLimits
 from engine.open_transaction import Transaction, TransactionLimits
-from engine.sources.composite import Composite
 from engine.sources.queue import Queue
 from engine.sources.topics.topic import Topic
 from engine.values import gates
@@ -560,39 +559,3 @@ def test_waits_are_counted_by_gate_and_not_again_when_a_message_is_refused_again
         **dict.fromkeys(("store", "memory", "rate", "disk", "credit", "publishing", "stopping", "user-rate"), 0),
         "address-full": 1,
     }
-
-
-# -- rates
-
-
-@pytest.mark.parametrize("names", [["q"], ["other", "q"]], ids=["alone", "composite"])
-def test_a_message_that_another_gate_refuses_counts_for_no_rate(names: list[str]) -> None:
-    limits = {"flow__producer_max_rate_per_second": 2, "full__max_size_messages": 1}
-    world = EngineWorld(address("q", full__address_full_policy="BLOCK", **limits))
-    parts: list[Queue | Topic] = [world.queue(name) for name in names]
-    destination = Composite(parts) if len(parts) > 1 else parts[0]
-    client = world.client()
-    consumer = world.subscriber(ack_mode=INDIVIDUAL)
-
-    def send() -> int:
-        return world.broker.send_paced(client, world.queue("q"), destination, world.message(parts[0], TEN))
-
-    assert send() == gates.OPEN
-    assert [send() for _ in range(3)] == [gates.ADDRESS_FULL] * 3
-    world.turn()
-    world.acknowledge(*consumer.take())
-    world.turn()
-    assert [send(), send()] == [gates.OPEN, gates.RATE]
-
-
-def test_a_message_for_which_credit_was_granted_counts_for_the_rate() -> None:
-    limits = {"flow__producer_max_rate_per_second": 2, "full__max_size_messages": 1}
-    world = EngineWorld(address("q", full__address_full_policy="BLOCK", **limits))
-    client, queue = world.client(), world.queue("q")
-
-    def send() -> int:
-        return world.broker.send_paced(client, queue, queue, world.message(queue, TEN))
-
-    assert [send(), send()] == [gates.OPEN, gates.ADDRESS_FULL]
-    assert world.broker.send_granted(client, queue, world.message(queue, TEN)) == gates.OPEN
-    assert send() == gates.RATE

@@ -17,7 +17,7 @@ from engine.values.message import Message
 from protocols.amqp.v1_0.endpoints.connection_endpoint import ConnectionEndpoint
 from protocols.amqp.v1_0.endpoints.links.target_link import TargetLink
 from protocols.amqp.v1_0.wire.errors import ParkedTooMuch
-from protocols.blocked_sends import BlockedSend, BlockedSends, addresses_of, kept_bytes
+from protocols.blocked_sends import BlockedSend, BlockedSends, addresses_of, kept_bytes, send_paced
 
 TRANSFER_OVERHEAD_BYTES: Final = 512  # memory of a message's objects, rounded up
 GONE_PART: Final = 4  # messages of gone links are dropped once they are one in this many
@@ -93,7 +93,7 @@ class BlockedTransfers(BlockedSends[BlockedTransfer]):
         paced = paced_part(destination)
         if paced is None:
             return engine.send(destination, message)
-        return engine.send_paced(self.connection, paced, destination, message)
+        return send_paced(engine, self.connection, paced, destination, message)
 
     def park_transfer(self, one: BlockedTransfer, gate: int) -> None:
         """Keep a message until its gate opens; its link gets no more credit.  Raises: ParkedTooMuch."""
