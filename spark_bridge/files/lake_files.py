@@ -6,12 +6,14 @@ Paths have slashes and no ``..``.  Spark's workers get the object, and open what
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
+
+from spark_bridge.errors import LakeError
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +57,19 @@ class LakeFiles(NewFiles):
     title: str
     identity: str
     is_remote: bool
+
+    @contextmanager
+    def told(self, what: str) -> Iterator[None]:
+        try:
+            yield
+        except FileNotFoundError:
+            raise
+        except OSError as error:
+            raise LakeError(f"cannot {what} in {self.title}: {self.reason(error)}") from None
+
+    @abstractmethod
+    def reason(self, error: OSError) -> str:
+        """Return why an operation has failed, in words."""
 
     @abstractmethod
     def names(self, folder: str) -> list[str]:

@@ -18,7 +18,7 @@ import pyarrow as pa
 
 from engine.store.disk.modes import is_wider, make_directory, narrow, open_as_store
 from engine.store.disk.named_errors import naming
-from spark_bridge.errors import LakeError, TargetBusy
+from spark_bridge.errors import TargetBusy
 from spark_bridge.files.lake_files import FileStatus, LakeFiles, OutputFile
 
 SYNCS_AT_ONCE: Final = 32
@@ -131,14 +131,8 @@ class LocalFiles(LakeFiles):
                 narrow(str(one))
         narrow(str(self.directory / folder))  # last: until then the next export would go on
 
-    @contextmanager
-    def told(self, what: str) -> Iterator[None]:
-        try:
-            yield
-        except FileNotFoundError:
-            raise
-        except OSError as error:
-            raise LakeError(f"cannot {what} in {self.title}: {error.strerror or error}") from None
+    def reason(self, error: OSError) -> str:
+        return error.strerror or str(error)
 
     def below(self, folder: str) -> LocalFiles:
         """Make a folder, unless it is there, and return its files."""

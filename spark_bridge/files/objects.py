@@ -141,14 +141,9 @@ class ObjectFiles(LakeFiles):
     def narrow(self, folder: str, exported: Callable[[], Iterable[str]]) -> None:
         pass
 
-    @contextmanager
-    def told(self, what: str) -> Iterator[None]:
-        try:
-            yield
-        except FileNotFoundError:
-            raise
-        except OSError as error:
-            raise LakeError(f"cannot {what} in {self.title}: {_reason(error)}") from None
+    def reason(self, error: OSError) -> str:
+        text = str(error)
+        return next((reason for word, reason in REASONS.items() if word in text), text)
 
     def _path(self, path: str) -> str:
         self._system()
@@ -190,14 +185,6 @@ def _open_s3(place: Place) -> tuple[fs.FileSystem, str]:
         allow_delayed_open=True,  # a small file is one request, not three
     )
     return system, f"{access.bucket}/{access.prefix}".rstrip("/")
-
-
-def _reason(error: Exception) -> str:
-    text = str(error)
-    for word, reason in REASONS.items():
-        if word in text:
-            return reason
-    return text
 
 
 class _ObjectOutput(OutputFile):
