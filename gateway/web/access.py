@@ -88,8 +88,7 @@ class Access:
         def allows(action: Action) -> bool:
             return self._login_check.permissions.allows_everywhere(action, checked_groups())
 
-        actions = permission.everywhere
-        if actions and not (any(map(allows, actions)) and all(map(allows, permission.also))):
+        if not permission.allowed_by(allows):
             asked = f"{request.method} {request.path[:200]}"
             raise Problem(403, f"{asked} needs the permission {permission.words} for all destinations (match: '>')")
 

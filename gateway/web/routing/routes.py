@@ -41,6 +41,13 @@ class Permission:
     words: str = ""
     of_one: str = ""
 
+    def allowed_by(self, allows: Callable[[Action], bool]) -> bool:
+        """Say whether it is given to a user, as far as it is about all destinations.
+
+        allows: says whether an action is allowed to the user for all of them.
+        """
+        return not self.everywhere or (any(map(allows, self.everywhere)) and all(map(allows, self.also)))
+
     def says(self) -> str:
         """Return a sentence about it."""
         if not self.needs_login:
