@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, TypeVar
 
 from config.permissions import Action
 from engine.consumers.client import Client
@@ -20,6 +21,8 @@ from engine.values.wildcard import Wildcard, is_wildcard
 
 MADE_STEPS: Final = 25  # of a turn, for a new destination
 
+Found = TypeVar("Found")
+
 
 @dataclass(slots=True, eq=False)
 class Naming:
@@ -35,6 +38,7 @@ class Naming:
         """Return a destination for ``client`` to send to.  Raises: AccessDenied, InvalidDestination, LimitReached."""
         self.require(client, "write", kind, name)
         if self.destinations.is_new(kind, name):
+            self._require_new(client, [(kind, name)])
             return self._made(client, kind, name)
         return self.destinations.target(kind, name)
 
@@ -42,6 +46,7 @@ class Naming:
         """Return a source for ``client`` to subscribe to.  Raises: AccessDenied, InvalidDestination, LimitReached."""
         self._require_source(client, kind, name)
         if self.destinations.is_new(kind, name):
+            self._require_new(client, [(kind, name)])
             return self._made(client, kind, name)
         return self.destinations.source(kind, name)
 
@@ -54,10 +59,7 @@ class Naming:
             return self.target(client, *named[0])
         for kind, name in named:
             self.require(client, "write", kind, name)
-        distinct = dict.fromkeys(named)
-        known = {one: self.destinations.target(*one) for one in distinct if not self.destinations.is_new(*one)}
-        self._require_new(client, [one for one in distinct if one not in known])
-        return Composite([known[one] if one in known else self._made(client, *one) for one in distinct])
+        return Composite(self._all(client, named, self.destinations.target))
 
     def sources(self, client: Client, named: list[tuple[int, str]]) -> Source:
         """Return what ``client`` subscribes to by a list of kinds and names, in the same way.
@@ -68,10 +70,8 @@ class Naming:
             return self.source(client, *named[0])
         for kind, name in named:
             self._require_source(client, kind, name)
-        distinct = dict.fromkeys(named)
-        known = {one: self.destinations.source(*one) for one in distinct if not self.destinations.is_new(*one)}
-        self._require_new(client, [one for one in distinct if one not in known])
-        return CompositeSource([known[one] if one in known else self._made(client, *one) for one in distinct])
+        parts = self._all(client, named, self.destinations.source)
+        return CompositeSource(parts)
 
     def open_temporary(self, client: Client, kind: int, name: str = "") -> Queue | Topic:
         """Make a destination that only ``client`` may receive from and that ends with it.
@@ -102,9 +102,17 @@ class Naming:
             self.quotas.made(client, made)
         return made
 
+    def _all(
+        self, client: Client, named: list[tuple[int, str]], find: Callable[[int, str], Found]
+    ) -> list[Found | Target]:
+        """Return what a list names, each once; nothing is made unless all may be."""
+        distinct = dict.fromkeys(named)
+        known = {one: find(*one) for one in distinct if not self.destinations.is_new(*one)}
+        self._require_new(client, [one for one in distinct if one not in known])
+        return [known[one] if one in known else self._made(client, *one) for one in distinct]
+
     def _made(self, client: Client, kind: int, name: str) -> Target:
-        """Return a queue or topic that ``client`` is the first to name."""
-        self._require_new(client, [(kind, name)])
+        """Return a queue or topic that ``client`` is the first to name, and may make."""
         self.steps.left -= MADE_STEPS
         target = self.destinations.target(kind, name)
         self.quotas.made(client, target)

@@ -89,7 +89,7 @@ class CreditWindow(Window):
         super().retake(size_bytes)
 
     def resumes(self) -> str:
-        return f"link credit for {max(0, self.allowed() - self.in_flight):,} more, which only the client renews"
+        return f"link credit for {self.room():,} more, which only the client renews"
 
     def describe(self) -> str:
         if self.gate == gates.WINDOW_FULL:

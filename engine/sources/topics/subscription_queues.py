@@ -68,8 +68,9 @@ class SubscriptionQueues:
         if isinstance(source, Topic):
             source.add(queue, True, is_plain)
             return
-        attached = Attached(source, queue, is_plain, client)
-        if fed is not None:
+        if fed is None:
+            attached = Attached(source, queue, is_plain, client)
+        else:
             attached = AttachedPart(source, queue, is_plain, client, fed)
         self.wildcards.add(attached)
         self.begin(TopicAttachment(self, attached, client), client)

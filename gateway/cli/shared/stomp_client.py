@@ -77,7 +77,8 @@ def uri_of(url: str) -> ClientUri:
         return parse_client_uri(url, ("tcp", "stomp", *TLS_SCHEMES), DEFAULT_PORT)
     except ValueError as error:
         said = f": {error}" if str(error) else ""
-        text = f"--url is {without_login(url)!r}, allowed is tcp://HOST:PORT, tls://HOST:PORT or failover:(tcp://HOST:PORT,...){said}"
+        allowed = "tcp://HOST:PORT, tls://HOST:PORT or failover:(tcp://HOST:PORT,...)"
+        text = f"--url is {without_login(url)!r}, allowed is {allowed}{said}"
         raise CommandError(text, exit_codes.USAGE) from None
 
 
