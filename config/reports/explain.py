@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from config.address_schema import ADDRESS
-from config.destination_options import NO_CONSUMER_OPTIONS, ConsumerOptions, DestinationUri
+from config.destination_options import DestinationUri
 from config.matching import DELAYS_ROLLBACK, REDELIVERY_DELAYS, TOPIC, AddressEntry, AddressMatcher, Setting
 from config.model import ConnectionDefaults, ServerConfig
 from config.permissions import Action, PermissionMap
@@ -131,21 +131,20 @@ def _own_values(kind: int, options: DestinationUri) -> dict[str, Setting]:
     source = "the destination's own options"
     values = {path: Setting(value, source) for path, value in options.producer.settings.items()}
     values.update((path, Setting(value, source)) for path, value in options.consumer.settings.items())
-    if options.consumer.prefetch is not None:
-        values.update(prefetch_values(kind, options.consumer.prefetch, options.consumer, source))
-    if options.consumer.is_exclusive is not None:
-        values["queue.exclusive_consumer"] = Setting(options.consumer.is_exclusive, source)
+    own = options.consumer
+    if own.prefetch is not None:
+        values.update(prefetch_values(kind, own.prefetch, bool(own.subscription_name), own.is_browser, source))
+    if own.is_exclusive is not None:
+        values["queue.exclusive_consumer"] = Setting(own.is_exclusive, source)
     return values
 
 
-def prefetch_values(
-    kind: int, prefetch: int, consumer: ConsumerOptions = NO_CONSUMER_OPTIONS, source: str = "the consumer itself"
-) -> dict[str, Setting]:
-    """Return the settings that a consumer's own prefetch overrides, with its value."""
+def prefetch_values(kind: int, prefetch: int, is_durable: bool, is_browser: bool, source: str) -> dict[str, Setting]:
+    """Return the settings that a consumer's own prefetch overrides, with its value.  is_durable: of a topic."""
     setting = Setting(clamp_prefetch(prefetch), source)
     if kind == TOPIC:
-        return {f"prefetch.{'durable_topic' if consumer.subscription_name else 'topic'}_prefetch": setting}
-    if consumer.is_browser:
+        return {f"prefetch.{'durable_topic' if is_durable else 'topic'}_prefetch": setting}
+    if is_browser:
         return {"prefetch.queue_browser_prefetch": setting}
     return {"prefetch.queue_prefetch": setting, "prefetch.non_persistent_queue_prefetch": setting}
 

@@ -24,7 +24,7 @@ from engine.fate.redelivery import Redelivery
 from engine.limits.max_consumers import Places
 from engine.selector.evaluate import selector_of
 from engine.sources.browser import Browsing
-from engine.sources.composite import CompositeSource, Source, check_options
+from engine.sources.composite import CompositeSource, Source, check_options, settings_of
 from engine.sources.feed import MemorySubscription
 from engine.sources.log_replay import Replays
 from engine.sources.observer import Observer
@@ -97,12 +97,9 @@ class Subscribing(ConsumerOwner):
         Return the new consumer; for several destinations, the lead.
         Raises: InvalidDestination, InvalidOption, InvalidSelector, LimitReached, SubscriptionInUse.
         """
-        first = source.parts[0] if isinstance(source, CompositeSource) else source
-        if isinstance(first, Wildcard):
-            settings = self.destinations.addresses.settings_for(first.kind, first.name)
-        else:
-            settings = first.settings
-        window = window_for(settings, options, is_topic(first.kind), options.ack_mode == AUTO)
+        window = window_for(
+            settings_of(source, self.destinations.addresses), options, is_topic(source.kind), options.ack_mode == AUTO
+        )
         check_options(source, options)
         if isinstance(source, Queue | Topic) and source.owner not in (0, client.client_number):
             raise DestinationLocked(f"{source.uri()} belongs to another connection, which alone may receive from it")
@@ -310,7 +307,7 @@ class Subscribing(ConsumerOwner):
         window: Window,
     ) -> Consumer:
         destinations = self.destinations
-        settings = destinations.addresses.settings_for(QUEUE, source.name)
+        settings = settings_of(source, destinations.addresses)
         anchor = Queue(0, source.kind, source.name, settings, False, destinations.dirty_queues, self.context.memory)
         anchor.extras.has_choosy_settings = anchor.is_choosy = False  # it never holds anything
         if subscription is not None and subscription.carrier is not None:

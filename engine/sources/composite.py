@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Final, Literal
 
+from config.matching import AddressMatcher
+from config.policies import AddressSettings
 from engine.sources.queue import Queue
 from engine.sources.topics.topic import Topic
 from engine.values.destination import KIND_NAMES, QUEUE, TOPIC
@@ -97,6 +99,12 @@ def _has_rate(target: Target) -> bool:
 def is_several(source: Source) -> bool:
     """Say whether messages from ``source`` may be of several destinations."""
     return not isinstance(source, Queue | Topic)
+
+
+def settings_of(source: Source, addresses: AddressMatcher) -> AddressSettings:
+    """Return the settings of a source; of a list, those of its first part."""
+    first = source.parts[0] if isinstance(source, CompositeSource) else source
+    return addresses.settings_for(first.kind, first.name) if isinstance(first, Wildcard) else first.settings
 
 
 def check_options(source: Source, options: SubscribeOptions) -> None:

@@ -11,13 +11,14 @@ from config.destination_options import parse_destination
 from config.matching import QUEUE, TOPIC, AddressMatcher, Setting, with_values
 from config.model import ConnectionDefaults, ServerConfig
 from config.names import DestinationName
-from config.policies import UNLIMITED, AddressSettings
+from config.policies import UNLIMITED, AddressSettings, clamp_prefetch
 from config.redelivery_policy import RedeliveryPolicy
 from config.reports.explain import Layer, explain, prefetch_values
 from engine.broker import Broker
 from engine.consumers.consumer import AUTO, Consumer
 from engine.consumers.credit_window import CreditWindow
 from engine.features.why import Whereabouts
+from engine.sources.composite import parts_named
 from engine.store.read.message_history import Biography, entry_of
 from engine.values.delivery import consumer_words
 from engine.values.destination import KINDS_BY_NAME, is_topic
@@ -71,10 +72,11 @@ class LiveWhy:
         queue = found.queue
         kind = TOPIC if is_topic(queue.kind) else QUEUE
         defaults = found.client.connection_defaults()
+        _, name = parts_named(kind, queue.name)[0]  # of several, the first one's settings apply
         above = Layer(_own_values(found, kind, with_values(queue.settings, defaults.values)))
         what = f"consumer {consumer_id} of {queue.uri()}: {consumer_words(found.description())}"
         connection = (found.client.client_number, defaults)
-        found_settings = explain(self._config(), kind, queue.name, above=[above], connection=connection)
+        found_settings = explain(self._config(), kind, name, above=[above], connection=connection)
         return found_settings.document(what, found.client.asked_for())
 
     def explain_destination(self, text: str, connection_id: int | None = None) -> dict[str, Any] | None:
@@ -158,10 +160,13 @@ def _own_values(consumer: Consumer, kind: int, settings: AddressSettings) -> dic
     # With automatic acknowledgements nothing is in flight, and octets are not limited.  A window of 0 is one of 1.
     if consumer.ack_mode != AUTO and octets != (settings.flow.consumer_window_size_bytes or 1):
         values["flow.consumer_window_size_bytes"] = Setting(octets, source)
-    expected = settings.prefetch.default_for(kind == TOPIC, consumer.queue.feed.subscriber is not None, False)
+    is_durable, is_browser = consumer.queue.feed.subscriber is not None, consumer.shown_by() == "browser"
+    expected = [settings.prefetch.default_for(kind == TOPIC, is_durable, is_browser)]
+    if kind == QUEUE and not is_browser:  # the connection's default is for both kinds of messages
+        expected.append(max(*expected, settings.prefetch.non_persistent_queue_prefetch))
     # Credit is granted by each link, and is no setting.
-    if not isinstance(consumer.window, CreditWindow) and consumer.window.prefetch != expected:
-        values.update(prefetch_values(kind, consumer.window.prefetch, source=source))
+    if not isinstance(consumer.window, CreditWindow) and consumer.window.prefetch not in map(clamp_prefetch, expected):
+        values.update(prefetch_values(kind, consumer.window.prefetch, is_durable, is_browser, source))
     if consumer.redelivery is not None:
         for field in dataclasses.fields(consumer.redelivery):
             value = getattr(consumer.redelivery, field.name)

@@ -70,7 +70,9 @@ def test_a_prefetch_is_that_of_its_kind_of_consumer(kind: int, query: str, key: 
 
 
 def test_a_running_consumer_stands_above_all() -> None:
-    found = explain(CONFIG, QUEUE, "a.b", above=[Layer(prefetch_values(QUEUE, 40_000))])
+    found = explain(
+        CONFIG, QUEUE, "a.b", above=[Layer(prefetch_values(QUEUE, 40_000, False, False, "the consumer itself"))]
+    )
     assert value(found, "prefetch.queue-prefetch").value == "32766"
     assert value(found, "prefetch.queue-prefetch").source == "the consumer itself"
 

@@ -4,7 +4,11 @@ from __future__ import annotations
 
 import pytest
 
+from config.matching import TOPIC, AddressEntry, Pattern
 from config.model import ConnectionDefaults, ServerConfig
+from engine.consumers.consumer import Consumer
+from engine.sources.composite import CompositeSource
+from engine.values.wildcard import Wildcard
 from gateway.web.management.why import LiveWhy
 from tests.support.engine.engine_world import EngineWorld, address
 from tests.support.fakes import FakeClient
@@ -60,6 +64,53 @@ def test_a_consumer_that_asks_for_nothing_has_its_addresss_settings() -> None:
     assert {key for key, each in document["settings"].items() if each["source"] != "default"} == {
         "prefetch.queue-prefetch"
     }
+
+
+def own_values(why: LiveWhy, consumer: Consumer) -> dict[str, str]:
+    """Return what a consumer itself has set, as "explain" says."""
+    document = why.explain_consumer(consumer.consumer_id)
+    assert document is not None
+    return {key: each["value"] for key, each in document["settings"].items() if each["source"] == "the consumer itself"}
+
+
+def test_a_consumer_of_several_topics_is_compared_with_the_first_one() -> None:
+    topic = AddressEntry(
+        Pattern.parse("t"), TOPIC, {"prefetch.topic_prefetch": 7, "flow.consumer_max_rate_per_second": 3}
+    )
+    entries = (topic, address("t.>", prefetch__topic_prefetch=8, flow__consumer_window_size_bytes=900))
+    world = EngineWorld(*entries)
+    several = CompositeSource([world.topic("t"), world.queue("q")])
+    why = LiveWhy(world.broker, lambda: ServerConfig(addresses=entries), Storing())
+    for source, value in ((several, "7"), (Wildcard(TOPIC, "t.>"), "8")):
+        plain = world.consumer(world.client(), source)
+        assert own_values(why, plain) == {}
+        document = why.explain_consumer(plain.consumer_id)
+        assert document is not None
+        assert document["settings"]["prefetch.topic-prefetch"]["value"] == value
+        own = world.consumer(world.client(), source, prefetch=3)
+        assert own_values(why, own) == {"prefetch.topic-prefetch": "3"}
+
+
+@pytest.mark.parametrize(
+    ("asked", "key"),
+    [
+        ({"subscription": "s", "is_durable": True}, "prefetch.durable-topic-prefetch"),
+        ({"is_browser": True}, "prefetch.queue-browser-prefetch"),
+    ],
+)
+def test_a_prefetch_of_its_own_stands_with_its_kind_of_consumer(asked: dict[str, object], key: str) -> None:
+    world = EngineWorld()
+    source = world.topic("t") if "subscription" in asked else world.queue("q")
+    own = world.consumer(world.client("w", "w"), source, prefetch=3, **asked)
+    assert own_values(live(world), own) == {key: "3"}
+    assert own_values(live(world), world.consumer(world.client("v", "v"), source, **asked)) == {}
+
+
+def test_a_larger_prefetch_for_what_is_not_persistent_is_none_of_the_consumer() -> None:
+    entry = address("q", prefetch__queue_prefetch=5, prefetch__non_persistent_queue_prefetch=9)
+    world = EngineWorld(entry)
+    why = LiveWhy(world.broker, lambda: ServerConfig(addresses=(entry,)), Storing())
+    assert own_values(why, world.consumer(world.client())) == {}
 
 
 def test_no_such_consumer() -> None:
