@@ -150,20 +150,24 @@ class Why:
 
     def locate(self, queue: Queue, priority: int, queue_offset: int) -> Whereabouts:
         """Return where an entry of the queue is now; searches memory, so the cost grows with what is in flight."""
+        return self._locate(queue, queue.source_id(), priority, queue_offset)
+
+    def _locate(self, queue: Queue, destination_id: int, priority: int, queue_offset: int) -> Whereabouts:
+        """Do the same for an entry of ``destination_id``, one of those whose entries the queue has."""
         for consumer in queue.consumers.values():
             for delivery in consumer.ledger.values():
-                if _is_entry(delivery, priority, queue_offset):
+                if _is_entry(delivery, destination_id, priority, queue_offset):
                     state = {IN_FLIGHT: "in-flight", ENLISTED: "in-transaction"}.get(delivery.state, "in-flight")
                     since_ms = self._hand_overs.since_ms(delivery.tag)
                     return Whereabouts(state, self._holder(consumer), since_ms)
         for delivery, (due_ms, _) in self._delays.of_queue.get(queue, {}).items():
-            if delivery.state == DELAYED and _is_entry(delivery, priority, queue_offset):
+            if delivery.state == DELAYED and _is_entry(delivery, destination_id, priority, queue_offset):
                 return Whereabouts("delayed", None, 0, max(0, due_ms - self._context.clock.monotonic_ms()))
         lane = queue.lanes[priority]
         if lane is None:
             return Whereabouts("gone")
         for delivery in [*lane.ready, *lane.returned]:
-            if delivery.state == READY and _is_entry(delivery, priority, queue_offset):
+            if delivery.state == READY and _is_entry(delivery, destination_id, priority, queue_offset):
                 selection = queue.selection
                 return Whereabouts(
                     "waiting", group="" if selection is None else selection.reasons().describe_group(delivery)
@@ -171,12 +175,16 @@ class Why:
         return Whereabouts("on-disk" if lane.next_load <= queue_offset < lane.tail else "gone")
 
     def locate_by_subscription(self, topic: Topic, priority: int, queue_offset: int) -> dict[str, Whereabouts]:
-        """Return the same of an entry of a topic for the subscriptions that have not settled it, by their names."""
+        """Return the same of an entry of a topic for the subscriptions that have not settled it, by their names.
+
+        What a subscription in memory has in a temporary file is not found.
+        """
         found: dict[str, Whereabouts] = {}
-        for queue in islice(topic.subscriptions.values(), SUBSCRIPTIONS_MOST):
-            where = self.locate(queue, priority, queue_offset)
+        for queue in islice(topic.readers(), SUBSCRIPTIONS_MOST):
+            where = self._locate(queue, topic.destination_id, priority, queue_offset)
             if where.state != "gone":
-                found[queue.feed.subscriber or ", ".join(f"consumer {number}" for number in queue.consumers)] = where
+                leads = [f"consumer {one.lead().consumer_id}" for one in queue.consumers.values()]
+                found[queue.feed.subscriber or ", ".join(leads)] = where
         return found
 
     def locate_schedule(self, place: int) -> Whereabouts:
@@ -200,6 +208,7 @@ class Why:
         )
 
 
-def _is_entry(delivery: Delivery, priority: int, queue_offset: int) -> bool:
+def _is_entry(delivery: Delivery, destination_id: int, priority: int, queue_offset: int) -> bool:
     message = delivery.message
-    return message.queue_offset == queue_offset and message.priority == priority
+    is_place = message.queue_offset == queue_offset and message.priority == priority
+    return is_place and message.destination_id == destination_id  # consumers of several destinations share a ledger

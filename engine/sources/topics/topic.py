@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Iterator
 from dataclasses import dataclass, field
+from itertools import chain
 from typing import Final
 
 from config.policies import AddressSettings
@@ -209,6 +211,13 @@ class Topic(SharedAddress):
     def has_readers(self) -> bool:
         """Say whether a message has anybody to go to."""
         return bool(self.plain or self.choosy or self.selected.queues)
+
+    def readers(self) -> Iterator[Queue]:
+        """Return the queues of its own subscriptions, then those of wildcards in memory."""
+        yield from self.subscriptions.values()
+        for queue in chain(self.plain.values(), self.selected.queues.values(), self.choosy.values()):
+            if queue.feed.number not in self.subscriptions:
+                yield queue
 
     def longest_durable(self) -> int:
         return max([queue.depth for queue in self.subscriptions.values() if queue.is_logged], default=0)

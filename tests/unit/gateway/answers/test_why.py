@@ -10,7 +10,10 @@ from config.matching import Setting
 from config.redelivery_policy import RedeliveryPolicy
 from engine.consumers.consumer import CLIENT
 from engine.features.why import Whereabouts
+from engine.sources.composite import CompositeSource
 from engine.store.read.message_history import FAILED, SENT, SETTLED, Biography, Event
+from engine.values.destination import TOPIC
+from engine.values.wildcard import Wildcard
 from gateway.answers.why import consumer_lines, delay_words, message_lines, producer_lines
 from tests.support.engine.engine_world import EngineWorld, world_with_client
 
@@ -261,6 +264,34 @@ def test_a_message_of_a_topic_is_where_each_subscription_has_it() -> None:
     assert "with consumer" in lines[0] and lines[1].endswith("waits on disk behind others")
     lines = message_lines(life(SENT_THEN), None, None, {}, now_ms, {})
     assert lines[-1] == "  now: no subscription waits for it"
+
+
+def test_a_message_of_a_topic_waits_for_wildcards_in_memory_too() -> None:
+    world = EngineWorld()
+    first, second = world.topic("t.a"), world.topic("t.b")
+    client = world.client("watcher")
+    consumer = world.consumer(client, Wildcard(TOPIC, "t.*"), prefetch=1)
+    several = world.consumer(world.client("list"), CompositeSource([first, Wildcard(TOPIC, "t.b")]), prefetch=1)
+    world.send(b"1", to=first)
+    world.send(b"2", to=second)
+    held = world.why.locate_by_subscription(first, 4, 0)
+    assert {name: where.state for name, where in held.items()} == {
+        f"consumer {consumer.consumer_id}": "in-flight",
+        f"consumer {several.consumer_id}": "in-flight",
+    }
+    waiting = world.why.locate_by_subscription(second, 4, 0)
+    assert [where.state for where in waiting.values()] == ["waiting", "waiting"]
+    world.acknowledge(*client.take())
+    assert list(world.why.locate_by_subscription(first, 4, 0)) == [f"consumer {several.consumer_id}"]
+
+
+def test_a_message_of_another_queue_of_a_list_is_not_taken_for_this_one() -> None:
+    world = EngineWorld()
+    one, other = world.queue("a"), world.queue("b")
+    world.consumer(world.client(), CompositeSource([one, other]), prefetch=1)
+    world.send(b"1", to=one)
+    world.send(b"2", to=other)
+    assert [world.why.locate(queue, 4, 0).state for queue in (one, other)] == ["in-flight", "waiting"]
 
 
 def test_a_delay_by_hornetq_s_formula_shows_its_power_and_its_limit() -> None:
