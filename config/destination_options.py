@@ -13,9 +13,9 @@ from types import MappingProxyType
 from typing import Any, Final
 from urllib.parse import parse_qsl
 
-from config.jms_options import COUNT, REDELIVERY
+from config.jms_options import COUNT, PRODUCER_RATE, PRODUCER_WINDOW, REDELIVERY
 from config.matching import DELAYS_ROLLBACK, REDELIVERY_DELAYS
-from config.options import OptionError, Table, all_listed, honoured, table, unknown_option
+from config.options import OptionError, Table, all_listed, honoured, listed, table, unknown_option
 from config.values import Boolean, Integer, Text
 
 CONSUMER_PREFIX: Final = "consumer."
@@ -59,9 +59,9 @@ CONSUMER: Final = table(
 )
 
 PRODUCER: Final = table(
-    honoured("windowSize", Integer(1, 2**30, unlimited=True), "65536", "flow.producer_window_size_bytes"),
-    honoured("maxRate", _RATE, "100", "flow.producer_max_rate_per_second"),  # HornetQ's producer-max-rate
-    *all_listed("always the case here", "dispatchAsync"),
+    listed("windowSize", PRODUCER_WINDOW),
+    listed("maxRate", PRODUCER_RATE),
+    listed("dispatchAsync", "always the case here"),
 )
 
 
@@ -94,25 +94,20 @@ class ConsumerOptions:
         return {name: text for name, text in said if text is not None}
 
 
-@dataclass(frozen=True, slots=True)
-class ProducerOptions:
-    """Options of a producer; the fields as in ConsumerOptions."""
-
-    settings: Mapping[str, object] = field(default_factory=lambda: MappingProxyType({}))
-    notes: tuple[str, ...] = ()
-
-
 NO_CONSUMER_OPTIONS: Final = ConsumerOptions()
-NO_PRODUCER_OPTIONS: Final = ProducerOptions()
 
 
 @dataclass(frozen=True, slots=True)
 class DestinationUri:
-    """A destination name as written by a client, parsed.  name: what is before the ``?``, unchanged."""
+    """A destination name as written by a client, parsed.
+
+    name: what is before the ``?``, unchanged.  producer_notes: as ``ConsumerOptions.notes``; no producer option has
+    an effect.
+    """
 
     name: str
     consumer: ConsumerOptions = NO_CONSUMER_OPTIONS
-    producer: ProducerOptions = NO_PRODUCER_OPTIONS
+    producer_notes: tuple[str, ...] = ()
 
 
 def parse_destination(text: str) -> DestinationUri:
@@ -130,7 +125,8 @@ def parse_destination(text: str) -> DestinationUri:
         else:
             names = [CONSUMER_PREFIX + known for known in CONSUMER] + [PRODUCER_PREFIX + known for known in PRODUCER]
             raise unknown_option(option, names)
-    return DestinationUri(name, consumer_options(consumer, CONSUMER_PREFIX), producer_options(producer))
+    _, _, producer_notes = _read(producer, PRODUCER, PRODUCER_PREFIX)
+    return DestinationUri(name, consumer_options(consumer, CONSUMER_PREFIX), producer_notes)
 
 
 def parse_query(query: str) -> list[tuple[str, str]]:
@@ -158,13 +154,6 @@ def consumer_options(pairs: Iterable[tuple[str, str]], prefix: str = "") -> Cons
     """
     values, settings, notes = _read(pairs, CONSUMER, prefix)
     return ConsumerOptions(**values, settings=settings, notes=notes)
-
-
-def producer_options(pairs: Iterable[tuple[str, str]]) -> ProducerOptions:
-    """Return the parsed options; names are without the ``producer.`` in front of them.  Raises: OptionError."""
-    values, settings, notes = _read(pairs, PRODUCER, PRODUCER_PREFIX)
-    assert not values, "a producer has settings only"
-    return ProducerOptions(settings, notes)
 
 
 def _read(

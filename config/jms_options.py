@@ -16,6 +16,10 @@ REDELIVERIES: Final = Integer(0, 1_000_000, unlimited=True)
 DELAY: Final = Integer(0, YEAR_MS)
 COUNT: Final = Integer(0, JAVA_INT_MAX)
 
+# Why what a client or a listener says of its producers has no effect.
+PRODUCER_WINDOW: Final = "a producer's window follows the address: producer-window-size"
+PRODUCER_RATE: Final = "a producer's rate follows the address: producer-max-rate"
+
 
 def _clamped(*paths: str) -> tuple[str, ...]:
     return tuple(f"prefetch.{path}" for path in paths)

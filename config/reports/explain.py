@@ -129,9 +129,8 @@ def _connection_layer(number: int, defaults: ConnectionDefaults) -> Layer:
 
 def _own_values(kind: int, options: DestinationUri) -> dict[str, Setting]:
     source = "the destination's own options"
-    values = {path: Setting(value, source) for path, value in options.producer.settings.items()}
-    values.update((path, Setting(value, source)) for path, value in options.consumer.settings.items())
     own = options.consumer
+    values = {path: Setting(value, source) for path, value in own.settings.items()}
     if own.prefetch is not None:
         values.update(prefetch_values(kind, own.prefetch, bool(own.subscription_name), own.is_browser, source))
     if own.is_exclusive is not None:

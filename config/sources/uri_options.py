@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Final
 
-from config.jms_options import PREFETCH, REDELIVERY
+from config.jms_options import PREFETCH, PRODUCER_RATE, PRODUCER_WINDOW, REDELIVERY
 from config.model import GIB
-from config.options import Option, Table, all_listed, computed, honoured, refused, table
+from config.options import Option, Table, all_listed, computed, honoured, listed, refused, table
 from config.values import Boolean, Bytes, Choice, Integer, Number, Text
 
 PREFETCH_PREFIX: Final = "jms.prefetchPolicy."
@@ -43,12 +43,12 @@ OPTIONS: Final = table(
     ),
     *all_listed("a consumer's outcome comes with each disposition", REDELIVERY_PREFIX + "outcome"),
     honoured("jms.nonBlockingRedelivery", Boolean(), "false", "redelivery.non_blocking_redelivery"),
-    honoured("jms.producerWindowSize", Integer(1, 2**30), "65536", "flow.producer_window_size_bytes"),
+    listed("jms.producerWindowSize", PRODUCER_WINDOW),
     # Spelled as in Artemis' clients.
     honoured("consumerWindowSize", Integer(0, 2**30, unlimited=True), "0", "flow.consumer_window_size_bytes"),
     honoured("consumerMaxRate", Integer(1, 10_000_000, unlimited=True), "100", "flow.consumer_max_rate_per_second"),
-    honoured("producerWindowSize", Integer(1, 2**30, unlimited=True), "65536", "flow.producer_window_size_bytes"),
-    honoured("producerMaxRate", Integer(1, 10_000_000, unlimited=True), "100", "flow.producer_max_rate_per_second"),
+    listed("producerWindowSize", PRODUCER_WINDOW),
+    listed("producerMaxRate", PRODUCER_RATE),
     honoured("jms.clientID", Text("a client id", 255), "billing", "client_id"),
     honoured("jms.useRetroactiveConsumer", Boolean(), "true", "is_retroactive"),
     honoured("jms.exclusiveConsumer", Boolean(), "true", "is_exclusive"),

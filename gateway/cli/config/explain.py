@@ -81,7 +81,7 @@ def run(arguments: argparse.Namespace) -> int:
         endpoint = getattr(config.listeners, listener) or config.listeners.stomp
         defaults = (listener, endpoint.defaults)
     found = explain(config, kind, name, defaults, parsed)
-    for note in (*parsed.consumer.notes, *parsed.producer.notes):
+    for note in (*parsed.consumer.notes, *parsed.producer_notes):
         print(f"penstock: {note}", file=sys.stderr)
     return _show(arguments, found.document(DestinationName().show((kind, name))))
 

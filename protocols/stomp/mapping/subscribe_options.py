@@ -104,7 +104,7 @@ def subscribe_options(
         rate=_setting(settings, RATE_PATH),
         pending_limit=own.maximum_pending_message_limit or uri.maximum_pending_message_limit,
         redelivery=redelivery_in(settings),
-        remarks=warnings,
+        remarks=(*warnings, *uri.notes, *own.notes),
     )
     return Asked(with_defaults(options, defaults, is_topic), warnings)
 

@@ -10,14 +10,11 @@ import pytest
 from config.destination_options import (
     CONSUMER,
     NO_CONSUMER_OPTIONS,
-    NO_PRODUCER_OPTIONS,
     OPTIONS_MAX,
-    PRODUCER,
     ConsumerOptions,
     DestinationUri,
     consumer_options,
     parse_destination,
-    producer_options,
 )
 from config.options import Option, OptionError
 from config.policies import AddressSettings
@@ -33,7 +30,7 @@ def test_the_example_of_the_manual() -> None:
     parsed = parse_destination("TEST.QUEUE?consumer.prefetchSize=10&consumer.exclusive=true")
     assert parsed.name == "TEST.QUEUE"
     assert parsed.consumer == ConsumerOptions(prefetch=10, is_exclusive=True)
-    assert parsed.producer == NO_PRODUCER_OPTIONS
+    assert parsed.producer_notes == ()
 
 
 def test_an_explicit_thousand_is_explicit() -> None:
@@ -85,10 +82,12 @@ def test_a_known_option_without_an_effect_is_noted() -> None:
     assert options.notes == ("activemq.dispatchAsync has no effect: always the case here",)
 
 
-def test_producer_options() -> None:
+def test_producer_options_have_no_effect_and_are_noted() -> None:
     parsed = parse_destination("a?producer.windowSize=1024&producer.dispatchAsync=true")
-    assert parsed.producer.settings == {"flow.producer_window_size_bytes": 1024}
-    assert parsed.producer.notes == ("producer.dispatchAsync has no effect: always the case here",)
+    assert parsed.producer_notes == (
+        "producer.windowSize has no effect: a producer's window follows the address: producer-window-size",
+        "producer.dispatchAsync has no effect: always the case here",
+    )
     assert parsed.consumer == NO_CONSUMER_OPTIONS
 
 
@@ -117,12 +116,6 @@ def test_every_consumer_option_sets_something_that_is_there(option: Option) -> N
     options = consumer_options([(option.name, option.example)])
     assert options != NO_CONSUMER_OPTIONS
     for path in options.settings:
-        operator.attrgetter(path)(AddressSettings())
-
-
-@pytest.mark.parametrize("option", [option for option in PRODUCER.values() if option.status == "honoured"])
-def test_every_producer_option_sets_something_that_is_there(option: Option) -> None:
-    for path in producer_options([(option.name, option.example)]).settings:
         operator.attrgetter(path)(AddressSettings())
 
 

@@ -36,6 +36,7 @@ MOVE: Final = Symbol("move")
 COPY: Final = Symbol("copy")
 NEVER: Final = Symbol("never")
 LINK_DETACH: Final = Symbol("link-detach")
+PREFETCH_NOTE: Final = "consumer.prefetchSize has no effect: the link's credit is the window"
 NUMBER_SEPARATOR: Final = "|"  # Qpid JMS writes ``name|2`` for the second consumer of a shared subscription
 
 
@@ -68,6 +69,7 @@ def subscription(
         priority=uri.priority or 0,
         pending_limit=uri.maximum_pending_message_limit,
         is_credited=True,
+        remarks=uri.notes if uri.prefetch is None else (*uri.notes, PREFETCH_NOTE),
     )
     # Options after the ``?`` override the connection's; both are read in the same way.
     own = with_defaults(options, ConnectionDefaults(uri.settings), is_topic)

@@ -260,7 +260,7 @@ def test_values_that_make_no_sense(headers: dict[str, str], reason: str) -> None
 
 
 def test_hints_without_effect_are_taken_without_a_word() -> None:
-    headers = {"activemq.dispatchAsync": "false", "activemq.subcriptionName": "x", "transformation": "jms-xml"}
+    headers = {"activemq.subcriptionName": "x", "transformation": "jms-xml"}
     assert options(headers) == SubscribeOptions(CLIENT, name="s1")
 
 
@@ -285,6 +285,14 @@ def test_headers_in_vain_are_warned_about_or_refused(name: str, warning: str) ->
     with pytest.raises(InvalidOption) as caught:
         asked({name: "1"}, is_strict=True)
     assert str(caught.value) == warning
+
+
+def test_options_without_an_effect_are_remarks_for_the_operator() -> None:
+    result = options({"activemq.dispatchAsync": "true"}, "consumer.noRangeAcks=true")
+    assert result.remarks == (
+        "consumer.noRangeAcks has no effect: between ActiveMQ's own client and broker only",
+        "activemq.dispatchAsync has no effect: always the case here",
+    )
 
 
 def test_a_warning_is_one_short_line_and_there_are_few_of_them() -> None:

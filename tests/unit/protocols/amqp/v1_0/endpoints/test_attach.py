@@ -32,6 +32,17 @@ def test_only_filters_that_are_done_are_answered() -> None:
     assert attach.source.filter == {"one": selector}
 
 
+def test_options_of_an_address_without_an_effect_are_remarks_for_the_operator() -> None:
+    gateway = AmqpGateway()
+    gateway.amqp_session().attach_receiver("q?consumer.dispatchAsync=true&consumer.prefetchSize=5")
+    view = gateway.why.consumer(1)
+    assert view is not None
+    assert view.remarks == (
+        "consumer.dispatchAsync has no effect: always the case here",
+        "consumer.prefetchSize has no effect: the link's credit is the window",
+    )
+
+
 @pytest.mark.parametrize(
     ("source", "condition"),
     [
