@@ -47,6 +47,18 @@ def test_a_wrong_request_keeps_the_connection(
     assert peer.receipts() == ["r2"]
 
 
+@pytest.mark.parametrize("command", ["SEND", "SUBSCRIBE"])
+def test_a_list_with_a_part_that_is_refused_leaves_no_temporary_destination(command: str) -> None:
+    gateway = StompGateway(settings=SETTINGS)
+    peer = gateway.connect()
+    peer.subscribe("/temp-queue/old", "auto", id="1")
+    peer.send(command, destination="/temp-queue/old,/temp-queue/new,/temp-topic/new,/queue/a..b", id="2")
+    assert peer.take()[0]["condition"] == "invalid-destination"
+    assert gateway.temporary_count() == 1
+    peer.publish("/temp-queue/old,/temp-queue/new", b"goes on")
+    assert peer.bodies() == [b"goes on"]
+
+
 @pytest.mark.parametrize(
     ("settings", "version", "octets"),
     [(*kept, octets) for kept in KEEPING for octets in (b"NONSENSE\n\n\0", b"SEND\n:no name\n\n\0", b"CONNECT\n\n\0")]

@@ -6,11 +6,17 @@ and the unique real name (as with ActiveMQ).
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import TypeVar
+
 from engine.api import EngineApi
 from engine.consumers.client import Client
 from engine.sources.composite import Destination, Source, Target
+from engine.values.errors import EngineError
 from engine.values.message import annotation
 from protocols.stomp.mapping.destination_header import Address, Named, alias_for, header_for, named_in
+
+F = TypeVar("F")
 
 
 class DestinationResolver:
@@ -33,11 +39,11 @@ class DestinationResolver:
 
     def target(self, address: Address) -> Destination:
         """Return the destination of a SEND.  Raises: EngineError."""
-        return self.engine.naming.targets(self.client, self._named(address))
+        return self._found(address, self.engine.naming.targets)
 
     def source(self, address: Address) -> Source:
         """Return the destination of a SUBSCRIBE.  Raises: EngineError."""
-        return self.engine.naming.sources(self.client, self._named(address))
+        return self._found(address, self.engine.naming.sources)
 
     def with_reply_to(self, block: bytes, text: str) -> bytes:
         """Return a block of header lines in which others can use the reply-to ``text``.  Raises: LimitReached."""
@@ -48,6 +54,18 @@ class DestinationResolver:
         old = b"\n" + annotation("reply-to", text)
         new = b"\n" + annotation("reply-to", header_for(destination.kind, destination.name))
         return (b"\n" + block).replace(old, new, 1)[1:]
+
+    def _found(self, address: Address, find: Callable[[Client, list[tuple[int, str]]], F]) -> F:
+        """Return what ``find`` says an address is.  One that is refused leaves no new temporary destination."""
+        known = len(self.temporaries)
+        try:
+            return find(self.client, self._named(address))
+        except EngineError:
+            while len(self.temporaries) > known:
+                _, made = self.temporaries.popitem()
+                del self.aliases[header_for(made.kind, made.name)]
+                self.engine.close_temporary(made)
+            raise
 
     def _named(self, address: Address) -> list[tuple[int, str]]:
         """Return kind and real name of each part."""
