@@ -90,6 +90,20 @@ class Pattern:
             return False
         return all(mine in (ONE, other) for mine, other in zip(own, elements, strict=False))
 
+    def covers(self, narrow: Pattern) -> bool:
+        """Say whether it matches every name that ``narrow`` matches."""
+        mine, other = self.elements, narrow.elements
+        if mine[-1] == REST:
+            mine = mine[:-1]
+            if len([element for element in other if element != REST]) < len(mine):
+                return False
+        elif len(mine) != len(other) or other[-1] == REST:
+            return False
+        return all(
+            element == theirs or (element == ONE and theirs != REST)
+            for element, theirs in zip(mine, other, strict=False)
+        )
+
     def specificity(self) -> tuple[int, ...]:
         """Return a key by which the more specific of two patterns that match one name sorts later.
 

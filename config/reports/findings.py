@@ -28,22 +28,8 @@ def info(source: str, line: int, element: str, text: str) -> Finding:
     return Finding("info", Problem(source, line, element, text))
 
 
-def covers(broad: Pattern, narrow: Pattern) -> bool:
-    """Say whether ``broad`` matches every name that ``narrow`` matches."""
-    mine, other = broad.elements, narrow.elements
-    if mine[-1] == REST:
-        mine = mine[:-1]
-        if len([element for element in other if element != REST]) < len(mine):
-            return False
-    elif len(mine) != len(other) or other[-1] == REST:
-        return False
-    return all(
-        element == theirs or (element == ONE and theirs != REST) for element, theirs in zip(mine, other, strict=False)
-    )
-
-
 def only_overlap(one: Pattern, other: Pattern) -> bool:
-    if covers(one, other) or covers(other, one):
+    if one.covers(other) or other.covers(one):
         return False
     left = one.elements[:-1] if one.elements[-1] == REST else one.elements
     right = other.elements[:-1] if other.elements[-1] == REST else other.elements

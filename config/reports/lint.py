@@ -15,7 +15,7 @@ from config.loader import place_of
 from config.matching import AddressEntry
 from config.model import Endpoint
 from config.permissions import Permission
-from config.reports.findings import Finding, covers, only_overlap, warning
+from config.reports.findings import Finding, only_overlap, warning
 from config.reports.lint_xml import of_xml
 from config.schema import leaves
 from config.sources import detect
@@ -79,7 +79,7 @@ def _groups(document: Document) -> Iterator[Finding]:
             if not narrow.group or narrow.group != broad.group or narrow is broad or not narrow.kinds & broad.kinds:
                 continue
             source, line = place_of(narrow.place)
-            if covers(broad.pattern, narrow.pattern) and broad.pattern.elements != narrow.pattern.elements:
+            if broad.pattern.covers(narrow.pattern) and broad.pattern.elements != narrow.pattern.elements:
                 lost = [_KEYS[path] for path in broad.values if path not in narrow.values]
                 if lost:
                     text = (
@@ -132,7 +132,7 @@ def _in_memory(documents: Sequence[Document]) -> Iterator[Finding]:
             each.values[limit]
             for limit in LIMITS
             for each in entries
-            if limit in each.values and each.kinds & entry.kinds == entry.kinds and covers(each.pattern, entry.pattern)
+            if limit in each.values and each.kinds & entry.kinds == entry.kinds and each.pattern.covers(entry.pattern)
         ]
         if path is None or any(isinstance(limit, int) and limit >= 0 for limit in limits):
             continue

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Final
 
 from config.matching import REST, InvalidPattern, Pattern
-from config.reports.findings import Finding, covers, info, only_overlap, warning
+from config.reports.findings import Finding, info, only_overlap, warning
 from config.sources import hornetq
 from config.sources.artemis_address_options import QUEUE_PREFIX, TOPIC_PREFIX
 from config.sources.artemis_options import translate
@@ -186,7 +186,11 @@ def _hornetq_merging(source: str, settings: Sequence[Element]) -> Iterator[Findi
                 if narrow is broad or narrow.first(name) is not None or broad.first(name) is None:
                     continue
                 patterns = _patterns(broad, narrow)
-                if patterns is not None and covers(*patterns) and patterns[0].elements != patterns[1].elements:
+                if (
+                    patterns is not None
+                    and patterns[0].covers(patterns[1])
+                    and patterns[0].elements != patterns[1].elements
+                ):
                     text = (
                         f"{name} comes from {broad.attributes['match']!r} on line {broad.line} here; HornetQ does not "
                         "pass it on to a narrower setting"

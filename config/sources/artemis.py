@@ -21,6 +21,7 @@ from config.schema import SERVER, leaves
 from config.sources import artemis_address_options as address_options
 from config.sources import artemis_options as options
 from config.sources.artemis_address_options import ADDRESS_SETTING, HORNETQ_ADDRESS_SETTING, QUEUE_PREFIX, TOPIC_PREFIX
+from config.sources.artemis_auto_create import AutoCreate, entries
 from config.sources.document import Document
 from config.sources.uri import parse_endpoint
 from config.sources.xml import Element
@@ -139,18 +140,19 @@ class CoreReader:
 
     def _read_address_settings(self, element: Element) -> None:
         individual = ""
+        created: list[AutoCreate] = []
         for setting in self._by_match(element, "address-setting"):
             found = self._pattern(setting)
             taken = take_children(self.document, self._address_setting, setting, address_options.AUTO_CREATE)
-            by_kind = self._auto_create(setting)
             if found is None:
                 continue
             self._add_entry(*found, taken, setting)
-            for kind, created in by_kind.items():
-                if created.values and kind & found[1]:
-                    self._add_entry(found[0], kind, created, setting)
+            created.append(AutoCreate(*found, setting))
+            self._auto_create(created[-1])
             if taken.values.get("dead_letters.strategy") == "individual":
                 individual = individual or taken.sources["dead_letters.strategy"]
+        for one, kind, answer in entries(created):
+            self._add_entry(one.pattern, kind, answer, one.setting)
         if individual:  # the first entry of all, as any other may set a prefix, or inherit one
             sources = dict.fromkeys(address_options.DEAD_LETTER_PREFIXES, individual)
             everything = AddressEntry(
@@ -162,24 +164,16 @@ class CoreReader:
         place = self.document.place(setting.line)
         self.document.addresses.append(AddressEntry(pattern, kinds, taken.values, taken.sources, "", place))
 
-    def _auto_create(self, setting: Element) -> dict[int, Taken]:
-        """Return whether queues and whether topics are made at their first mention, by kind; empty for not said.
-
-        Artemis makes a queue only if its address may be made, too, so a false of either decides.  A true of addresses
-        says nothing about queues: they may be forbidden by a setting that this one inherits from.
-        """
-        by_kind = {QUEUE: Taken(), TOPIC: Taken()}
+    def _auto_create(self, found: AutoCreate) -> None:
+        """Read what a setting says of what is made at its first mention."""
+        setting = found.setting
         for child in setting.children:
             about = address_options.AUTO_CREATE.get(child.name, 0)
-            if not about:
-                continue
-            taken = take(self.document, self._address_setting, setting.name, child.name, child.text.strip(), child.line)
-            is_made = taken.values.get(address_options.AUTO_CREATE_PATH)
-            for kind, decided in by_kind.items():
-                is_silent = kind == QUEUE and about == BOTH and is_made is True
-                if about & kind and not is_silent and decided.values.get(address_options.AUTO_CREATE_PATH) is not False:
-                    decided.update(taken)
-        return by_kind
+            if about:
+                text = child.text.strip()
+                taken = take(self.document, self._address_setting, setting.name, child.name, text, child.line)
+                if taken.values:
+                    found.say(about, taken)
 
     # -- permissions
 

@@ -108,6 +108,29 @@ def test_addresses_that_may_be_made_leave_a_false_of_queues_in_force() -> None:
     assert settings(document, "a.b", TOPIC).queue.auto_create
 
 
+@pytest.mark.parametrize(
+    ("broad", "narrow", "queues", "topics"),
+    [
+        ("addresses=false", "queues=true", False, False),
+        ("addresses=false", "addresses=true", True, True),
+        ("queues=false addresses=false", "addresses=true", False, True),
+        ("queues=false addresses=false", "queues=true addresses=true", True, True),
+        ("queues=false", "jms-topics=false", False, False),
+    ],
+)
+def test_queues_and_addresses_are_inherited_apart(broad: str, narrow: str, queues: bool, topics: bool) -> None:
+    inner = [
+        "".join(f"<auto-create-{one.replace('=', '>')}</auto-create-{one.split('=')[0]}>" for one in text.split())
+        for text in (broad, narrow)
+    ]
+    document = artemis(
+        f"<address-settings><address-setting match='a.#'>{inner[1]}</address-setting>"
+        f"<address-setting match='#'>{inner[0]}</address-setting></address-settings>"
+    )
+    assert settings(document, "a.x", QUEUE).queue.auto_create is queues
+    assert settings(document, "a.x", TOPIC).queue.auto_create is topics
+
+
 def test_hornetq_has_no_auto_create() -> None:
     (problem,) = problems(hornetq(setting("a", "<auto-create-queues>false</auto-create-queues>")))
     assert "auto-create-queues: unknown option" in problem

@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest
 
 from config.matching import Pattern
-from config.reports.findings import covers
 from config.reports.lint import lint
 from config.scram import hash_password
 
@@ -285,7 +284,7 @@ def test_xml_that_is_none_is_one_error() -> None:
     ],
 )
 def test_covers(broad: str, narrow: str, expected: bool) -> None:
-    assert covers(Pattern.parse(broad), Pattern.parse(narrow)) is expected
+    assert Pattern.parse(broad).covers(Pattern.parse(narrow)) is expected
 
 
 def test_the_place_is_that_of_the_grant() -> None:
