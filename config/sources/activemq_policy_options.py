@@ -100,12 +100,14 @@ POLICY_ENTRY: Final = table(
         optimizeMessageStoreInFlightLimit useTopicSubscriptionInflightStats
         """,
     ),
-    *all_listed(_AUDIT, "enableAudit", "maxAuditDepth", "maxProducersToAudit", "maxQueueAuditDepth"),
+    *all_listed(_AUDIT, "enableAudit maxAuditDepth maxProducersToAudit maxQueueAuditDepth sendDuplicateFromStoreToDLQ"),
     *all_listed(_EXPIRY, "expireMessagesPeriod"),
     *all_listed("dispatch always works this way", "optimizedDispatch", "lazyDispatch"),
     *all_listed("delivery counts are always in the log", "persistJMSRedelivered"),
     *all_listed("a blocked producer is reported at once, with the reason", "blockedProducerWarningInterval"),
-    *all_listed(CLUSTER, "gcWithNetworkConsumers", "gcWithOnlyWildcardConsumers"),
+    *all_listed(CLUSTER, "gcWithNetworkConsumers", "gcWithOnlyWildcardConsumers", "advancedNetworkStatisticsEnabled"),
+    *all_listed("all figures are always there: penstock stat, /metrics", "advancedMessageStatisticsEnabled"),
+    *all_listed("only its owner receives from a temporary destination", "allowTempDestinationStealing"),
     *all_listed("destinations-max limits all destinations together", "maxDestinations"),
     *all_listed("a name for people", "id"),
 )

@@ -69,6 +69,22 @@ def test_a_file_as_it_is_shipped_can_be_used() -> None:
     assert any("dataDirectory has no effect" in note for note in told)
 
 
+@pytest.mark.parametrize(
+    "attribute",
+    [
+        "sendDuplicateFromStoreToDLQ",
+        "advancedNetworkStatisticsEnabled",
+        "advancedMessageStatisticsEnabled",
+        "allowTempDestinationStealing",
+    ],
+)
+def test_newer_attributes_of_a_policy_are_noted(attribute: str) -> None:
+    document = policies(f"<policyEntry queue='>' {attribute}='true'/>")
+    assert problems(document) == []
+    (note,) = notes(document)
+    assert f"policyEntry: {attribute} has no effect" in note
+
+
 def test_redelivery_of_the_plugin() -> None:
     document = plugins(
         "<redeliveryPlugin fallbackToDeadLetter='true'><redeliveryPolicyMap><redeliveryPolicyMap>"
