@@ -96,6 +96,11 @@ def _activemq_element(source: str, element: Element) -> Iterator[Finding]:
     if name == "policyEntry":
         yield from _policy_entry(element, at)
     if name == "redeliveryPlugin":
+        text = (
+            "ActiveMQ redelivers by it also what an OpenWire client has given up; here that is a dead letter at once, "
+            "so the client's own policy must try as often"
+        )
+        yield info(source, element.line, name, text)
         for policy in walk(element):
             for attribute in ("initialRedeliveryDelay", "redeliveryDelay"):
                 text = policy.attributes.get(attribute, "")

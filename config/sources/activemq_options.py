@@ -174,7 +174,11 @@ VIRTUAL_TOPIC: Final = table(
 PLUGINS: Final = table(
     Option("simpleAuthenticationPlugin", "honoured", "users, whose passwords become SCRAM verifiers at load; groups"),
     Option("authorizationPlugin", "honoured", "`permissions`, enforced for every protocol"),
-    Option("redeliveryPlugin", "honoured", "redelivery policies per destination"),
+    Option(
+        "redeliveryPlugin",
+        "honoured",
+        "redelivery policies per destination; what an OpenWire client gives up is a dead letter at once",
+    ),
     Option("timeStampingBrokerPlugin", "honoured", "`expiry` for every destination"),
     Option("discardingDLQBrokerPlugin", "honoured", "dropAll: `dead_letters.strategy` is discard everywhere"),
     *all_listed("statistics destinations are always there", "statisticsBrokerPlugin"),

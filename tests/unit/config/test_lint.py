@@ -107,6 +107,12 @@ def test_traps_of_redelivery(attributes: str, said: str) -> None:
     assert said in lines[0]
 
 
+def test_the_plugin_gives_no_openwire_client_further_attempts() -> None:
+    lines = activemq("<plugins><redeliveryPlugin/></plugins>")
+    said = "info: a.xml:2: redeliveryPlugin: ActiveMQ redelivers by it also what an OpenWire client has given up"
+    assert any(line.startswith(said) for line in lines)
+
+
 def test_the_plugin_needs_a_scheduler_there() -> None:
     lines = found("a.xml", "<broker><plugins><redeliveryPlugin/></plugins></broker>")
     assert (
