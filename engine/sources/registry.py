@@ -33,6 +33,7 @@ from engine.values.destination import (
     uri,
 )
 from engine.values.errors import InvalidDestination, LimitReached
+from engine.values.stored import waiting_from
 from engine.values.wildcard import Wildcard, is_wildcard
 
 TEMPORARY_DESTINATIONS_MAX: Final = 1_000  # of one client
@@ -328,7 +329,8 @@ class Destinations:
             queue = self._add_queue(state.destination_id, QUEUE, state.name)
             for found in state.lanes:
                 lane = queue.lane(found.priority)
-                queue.depth += lane.restore(found.tail, found.cursor, found.settled, found.attempts)
+                attempts = waiting_from(found.attempts, self.context.wall_ms)
+                queue.depth += lane.restore(found.tail, found.cursor, found.settled, attempts)
             if queue.account is not None:
                 queue.account.restore(state.live_bytes, queue.depth)
             if queue.extras.keeper is not None:

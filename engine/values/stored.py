@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 DELIVERY_COUNT_MAX: Final = 0xFFFF  # that a record of the log can hold
@@ -86,6 +86,14 @@ class Attempts:
         asked_ms = self.due_ms - self.last_ms
         left_ms = self.due_ms - wall_ms
         return min(left_ms, asked_ms) if asked_ms > 0 else left_ms
+
+
+def waiting_from(attempts: dict[int, Attempts], wall_ms: int) -> dict[int, Attempts]:
+    """Return attempts as they count from a start on: the clock may have been set back, and nothing waits longer."""
+    late = [(offset, one) for offset, one in attempts.items() if one.due_ms - wall_ms > one.wait_ms(wall_ms)]
+    if not late:
+        return attempts
+    return {**attempts, **{offset: replace(one, due_ms=wall_ms + one.wait_ms(wall_ms)) for offset, one in late}}
 
 
 # What ``Store.seek`` looks for in the consume queues of a destination.

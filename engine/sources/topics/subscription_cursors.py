@@ -16,7 +16,7 @@ from engine.sources.topics.named_subscription import NamedSubscription
 from engine.sources.topics.topic import Topic
 from engine.values.destination import TOPIC
 from engine.values.options import SubscribeOptions
-from engine.values.stored import DestinationState
+from engine.values.stored import DestinationState, waiting_from
 from engine.values.wildcard import Wildcard
 
 
@@ -83,4 +83,5 @@ class DurableCursors:
     def take_up(self, queue: Queue, state: DestinationState) -> None:
         for found in state.lanes:
             lane = queue.lane(found.priority)
-            queue.depth += lane.restore(found.tail, found.cursor, found.settled, found.attempts)
+            attempts = waiting_from(found.attempts, self.context.wall_ms)
+            queue.depth += lane.restore(found.tail, found.cursor, found.settled, attempts)

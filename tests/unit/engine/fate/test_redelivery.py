@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from config.matching import AddressEntry
-from engine.consumers.consumer import CLIENT, INDIVIDUAL
+from engine.consumers.consumer import AUTO, CLIENT, INDIVIDUAL
 from engine.values.delivery import Delivery
 from engine.values.message import DEAD_LETTER, PERSISTENT, PLAIN, Message
 from engine.values.outcomes import CAUSE_EXHAUSTED, CAUSE_EXPIRED, CAUSE_NACK, DEAD_LETTERED, DROPPED, EXPIRED
@@ -71,6 +71,20 @@ def test_a_clock_that_was_set_between_two_runs_makes_no_delay_longer(
         world.advance(1)
     (handed,) = client.handed
     assert handed.delivery_count == 2
+
+
+@pytest.mark.parametrize(("set_ms", "waited_ms"), [(-5 * HOUR_MS, 1_000), (0, 1_000), (400, 600), (HOUR_MS, 0)])
+def test_a_browser_sees_a_message_once_it_has_waited_though_the_clock_was_set(set_ms: int, waited_ms: int) -> None:
+    world = RestartWorld(address(">", redelivery__initial_redelivery_delay_ms=1_000))
+    world.send(b"1")
+    world.refuse(only(world.subscriber("q", INDIVIDUAL, 1)))
+    world.clock.set_wall(set_ms)
+    world.restart()
+    seen = []
+    for wait_ms in (max(0, waited_ms - 1), 1):
+        world.advance(wait_ms)
+        seen.append(len(world.subscriber("q", AUTO, is_browser=True).handed))
+    assert seen == ([0, 1] if waited_ms else [1, 1])
 
 
 def test_others_overtake_while_a_message_waits() -> None:
