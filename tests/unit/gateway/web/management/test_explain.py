@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from config.matching import TOPIC, AddressEntry, Pattern
@@ -98,7 +100,7 @@ def test_a_consumer_of_several_topics_is_compared_with_the_first_one() -> None:
         ({"is_browser": True}, "prefetch.queue-browser-prefetch"),
     ],
 )
-def test_a_prefetch_of_its_own_stands_with_its_kind_of_consumer(asked: dict[str, object], key: str) -> None:
+def test_a_prefetch_of_its_own_stands_with_its_kind_of_consumer(asked: dict[str, Any], key: str) -> None:
     world = EngineWorld()
     source = world.topic("t") if "subscription" in asked else world.queue("q")
     own = world.consumer(world.client("w", "w"), source, prefetch=3, **asked)
