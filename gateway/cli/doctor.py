@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Final
 
 from config.model import ServerConfig
-from gateway.cli.shared.parsers import Subparsers, add_command
+from gateway.cli.shared.parsers import Subparsers, add_command, add_json_argument
 from gateway.process import exit_codes
 from gateway.process.build import COMPILED, build
 from gateway.process.descriptors import RESERVED_DESCRIPTORS, connections_within, shortage
@@ -39,7 +39,7 @@ def add_parser(subparsers: Subparsers) -> None:
         "describe this installation and its problems",
         "Describe this installation, its problems and their cures.",
     )
-    parser.add_argument("--json", action="store_true", help="one JSON object instead of lines")
+    add_json_argument(parser, "one JSON object instead of lines")
 
 
 def run(arguments: argparse.Namespace) -> int:

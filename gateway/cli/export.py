@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 
 from engine.store.plain_words import counted
 from gateway.cli.export_report import ExportReport
-from gateway.cli.shared.parsers import CommandError, Subparsers, add_command, add_nice_argument
+from gateway.cli.shared.parsers import CommandError, Subparsers, add_command, add_json_argument, add_nice_argument
 from gateway.process import exit_codes
 
 if TYPE_CHECKING:
@@ -81,7 +81,7 @@ def add_parser(subparsers: Subparsers) -> None:
         "--dry-run", action="store_true", help="print what would be added, and write nothing, not even to the store"
     )
     _add_rhythm(parser)
-    parser.add_argument("--json", action="store_true", help="print the result as one line of JSON for each target")
+    add_json_argument(parser, "print the result as one line of JSON for each target")
 
 
 def _add_tables(parser: argparse.ArgumentParser) -> None:

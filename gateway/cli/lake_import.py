@@ -15,6 +15,7 @@ from gateway.cli.shared.parsers import (
     Subparsers,
     add_command,
     add_connection_arguments,
+    add_json_argument,
     destination_argument,
     password_of,
 )
@@ -65,7 +66,7 @@ def add_parser(subparsers: Subparsers) -> None:
         help="what is written with the same id is not written twice (default: one for these arguments)",
     )
     parser.add_argument("--dry-run", action="store_true", help="let the gateway check everything and take nothing")
-    parser.add_argument("--json", action="store_true", help="print the result as one line of JSON")
+    add_json_argument(parser, "print the result as one line of JSON")
 
 
 def run(arguments: argparse.Namespace) -> int:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from config.loader import load_config
 from engine.values.errors import StoreCorrupt, StoreError
-from gateway.cli.shared.parsers import CommandError, Subparsers, add_command
+from gateway.cli.shared.parsers import CommandError, Subparsers, add_command, add_json_argument
 from gateway.process import exit_codes
 
 if TYPE_CHECKING:
@@ -52,7 +52,7 @@ def add_parser(subparsers: Subparsers) -> None:
     parser.add_argument(
         "--log-format", choices=("text", "json"), default="text", help="of the lines on standard error (default: text)"
     )
-    parser.add_argument("--json", action="store_true", help="print one line of JSON once every listener accepts")
+    add_json_argument(parser, "print one line of JSON once every listener accepts")
 
 
 def run(arguments: argparse.Namespace, files: Files | None = None, clock: Clock | None = None) -> int:

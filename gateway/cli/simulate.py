@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final
 from config.loader import load_config
 from config.policies import MAXIMUM_PREFETCH
 from config.schema import leaf_at, parse_text
-from gateway.cli.shared.parsers import CommandError, Subparsers, add_command, add_nice_argument
+from gateway.cli.shared.parsers import CommandError, Subparsers, add_command, add_json_argument, add_nice_argument
 from gateway.process import exit_codes
 
 if TYPE_CHECKING:
@@ -79,7 +79,7 @@ def add_parser(subparsers: Subparsers) -> None:
     _add_choice(parser)
     _add_spark(parser)
     parser.add_argument("--chart", metavar="FILE", help="write an SVG picture of depth, time in queue and dead letters")
-    parser.add_argument("--json", action="store_true", help="print one JSON document")
+    add_json_argument(parser)
 
 
 def _add_choice(parser: argparse.ArgumentParser) -> None:

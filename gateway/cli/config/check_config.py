@@ -17,7 +17,7 @@ from config.names import DestinationName
 from config.permissions import Permission
 from config.reports import json_schema
 from config.schema import SERVER, leaves
-from gateway.cli.shared.parsers import Subparsers
+from gateway.cli.shared.parsers import Subparsers, add_json_argument
 from gateway.connections.tls import server_context
 from gateway.process import exit_codes
 
@@ -43,7 +43,7 @@ def add_parser(subparsers: Subparsers) -> None:
     what.add_argument(
         "--options", action="store_true", help="print which options of other brokers are honoured, as Markdown"
     )
-    parser.add_argument("--json", action="store_true", help="print one JSON document")
+    add_json_argument(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:

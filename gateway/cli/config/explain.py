@@ -20,7 +20,7 @@ from config.names import DestinationName
 from config.options import OptionError
 from config.reports.explain import BUILT_IN, explain
 from gateway.cli.shared.http_client import DEFAULT_URL, authorization_of, fetch
-from gateway.cli.shared.parsers import CommandError, Subparsers, add_user_argument
+from gateway.cli.shared.parsers import CommandError, Subparsers, add_json_argument, add_user_argument
 from gateway.process import exit_codes
 from gateway.process.log_lines import one_line
 
@@ -53,7 +53,7 @@ def add_parser(subparsers: Subparsers) -> None:
         help="as for a connection to that listener",
     )
     parser.add_argument("--set", action="store_true", help="only values that something sets")
-    parser.add_argument("--json", action="store_true", help="print one JSON document")
+    add_json_argument(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:

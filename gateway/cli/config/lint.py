@@ -10,7 +10,7 @@ from pathlib import Path
 from config.errors import ConfigError, Problem
 from config.reports.findings import Finding
 from config.reports.lint import lint
-from gateway.cli.shared.parsers import Subparsers
+from gateway.cli.shared.parsers import Subparsers, add_json_argument
 from gateway.process import exit_codes
 
 
@@ -23,7 +23,7 @@ def add_parser(subparsers: Subparsers) -> None:
     )
     parser.add_argument("files", metavar="FILE", nargs="+")
     parser.add_argument("--strict", action="store_true", help="fail on warnings, too")
-    parser.add_argument("--json", action="store_true", help="print one JSON document")
+    add_json_argument(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from gateway.cli.shared.parsers import CommandError, Subparsers
+from gateway.cli.shared.parsers import CommandError, Subparsers, add_json_argument
 from gateway.process import exit_codes
 
 if TYPE_CHECKING:
@@ -62,7 +62,7 @@ def add_parser(subparsers: Subparsers) -> None:
     )
     made.add_argument("--certificate", metavar="FILE", default="gateway.pem", help="to write (default: %(default)s)")
     made.add_argument("--key", metavar="FILE", default="gateway.key", help="to write (default: %(default)s)")
-    made.add_argument("--json", action="store_true", help="print one JSON document")
+    add_json_argument(made)
 
 
 def run(arguments: argparse.Namespace) -> int:

@@ -15,7 +15,7 @@ from config.names import AccessTokenText, GroupName, UserName
 from config.schema import parse_text
 from config.scram import DEFAULT_ITERATIONS, hash_password
 from gateway.cli.shared.configuration_file import READABLE
-from gateway.cli.shared.parsers import CommandError, Subparsers
+from gateway.cli.shared.parsers import CommandError, Subparsers, add_json_argument
 from gateway.process import exit_codes
 
 if TYPE_CHECKING:
@@ -65,7 +65,7 @@ def add_parser(subparsers: Subparsers) -> None:
             help="work per check, for the gateway and for anybody who tries passwords (default: %(default)s)",
         )
     add.add_argument("--group", metavar="GROUP", action="append", default=[], help="of the user; repeatable")
-    hash_parser.add_argument("--json", action="store_true", help="print one JSON document")
+    add_json_argument(hash_parser)
 
 
 def run(arguments: argparse.Namespace) -> int:

@@ -8,7 +8,13 @@ import json
 import sys
 from typing import TYPE_CHECKING, Final
 
-from gateway.cli.shared.parsers import CommandError, Subparsers, add_command, add_connection_arguments
+from gateway.cli.shared.parsers import (
+    CommandError,
+    Subparsers,
+    add_command,
+    add_connection_arguments,
+    add_json_argument,
+)
 from gateway.process import exit_codes
 
 if TYPE_CHECKING:
@@ -54,7 +60,7 @@ def add_parser(subparsers: Subparsers) -> None:
     start.add_argument("--from-time", metavar="TIME", help="the same: 2026-01-31T12:00:00Z, or milliseconds since 1970")
     start.add_argument("--from-id", metavar="MESSAGE-ID", help="the same")
     add_connection_arguments(parser)
-    parser.add_argument("--json", action="store_true", help="print one JSON document per line")
+    add_json_argument(parser, "print one JSON document per line")
 
 
 def run(arguments: argparse.Namespace) -> int:

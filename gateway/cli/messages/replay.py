@@ -11,7 +11,13 @@ from typing import TYPE_CHECKING
 from engine.store.plain_words import counted
 from engine.values.errors import PenstockError
 from gateway.answers.questions import WrongQuestion
-from gateway.cli.shared.parsers import CommandError, Subparsers, add_command, add_connection_arguments
+from gateway.cli.shared.parsers import (
+    CommandError,
+    Subparsers,
+    add_command,
+    add_connection_arguments,
+    add_json_argument,
+)
 from gateway.process import exit_codes
 
 if TYPE_CHECKING:
@@ -39,7 +45,7 @@ def add_parser(subparsers: Subparsers) -> None:
     parser.add_argument("--rate", metavar="N", type=float, default=0.0, help="messages a second at most")
     parser.add_argument("--dry-run", action="store_true", help="only count")
     add_connection_arguments(parser)
-    parser.add_argument("--json", action="store_true", help="print one line of JSON")
+    add_json_argument(parser, "print one line of JSON")
 
 
 def run(arguments: argparse.Namespace) -> int:

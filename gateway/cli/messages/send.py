@@ -9,7 +9,13 @@ from itertools import repeat
 from time import monotonic
 from typing import Final
 
-from gateway.cli.shared.parsers import CommandError, Subparsers, add_command, add_connection_arguments
+from gateway.cli.shared.parsers import (
+    CommandError,
+    Subparsers,
+    add_command,
+    add_connection_arguments,
+    add_json_argument,
+)
 from gateway.process import exit_codes
 
 COUNT_MAX: Final = 1_000_000_000_000
@@ -39,7 +45,7 @@ def add_parser(subparsers: Subparsers) -> None:
     persistence.add_argument("--persistent", action="store_true", default=True, help="survive a restart (default)")
     persistence.add_argument("--non-persistent", dest="persistent", action="store_false", help="keep it only in memory")
     add_connection_arguments(parser)
-    parser.add_argument("--json", action="store_true", help="print one line of JSON")
+    add_json_argument(parser, "print one line of JSON")
 
 
 def run(arguments: argparse.Namespace) -> int:

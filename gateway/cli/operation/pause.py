@@ -6,7 +6,7 @@ import argparse
 import json
 
 from gateway.cli.shared.http_client import add_http_arguments, authorization_of, fetch
-from gateway.cli.shared.parsers import Subparsers, add_command, destination_argument
+from gateway.cli.shared.parsers import Subparsers, add_command, add_json_argument, destination_argument
 from gateway.process import exit_codes
 
 
@@ -24,7 +24,7 @@ def add_parser(subparsers: Subparsers) -> None:
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("destination", metavar="DEST", type=destination_argument, help="the queue")
     add_http_arguments(parser)
-    parser.add_argument("--json", action="store_true", help="print one JSON document")
+    add_json_argument(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:

@@ -7,7 +7,7 @@ import json
 
 from engine.store.plain_words import counted
 from gateway.cli.shared.http_client import add_http_arguments, finish
-from gateway.cli.shared.parsers import Subparsers, add_command, destination_argument
+from gateway.cli.shared.parsers import Subparsers, add_command, add_json_argument, destination_argument
 from gateway.process import exit_codes
 
 
@@ -22,7 +22,7 @@ def add_parser(subparsers: Subparsers) -> None:
     parser.add_argument("destination", metavar="DEST", type=destination_argument, help="the queue")
     parser.add_argument("--filter", metavar="SELECTOR", default="", help="only messages that this JMS selector matches")
     add_http_arguments(parser)
-    parser.add_argument("--json", action="store_true", help="print one JSON document at the end")
+    add_json_argument(parser, "print one JSON document at the end")
 
 
 def run(arguments: argparse.Namespace) -> int:

@@ -6,7 +6,7 @@ import argparse
 import json
 
 from gateway.cli.shared.http_client import add_http_arguments, authorization_of, fetch
-from gateway.cli.shared.parsers import Subparsers, add_command
+from gateway.cli.shared.parsers import Subparsers, add_command, add_json_argument
 from gateway.process import exit_codes
 
 
@@ -19,7 +19,7 @@ def add_parser(subparsers: Subparsers) -> None:
         "hold at once; what else has changed is listed and needs a restart.  If a file has errors nothing changes.",
     )
     add_http_arguments(parser)
-    parser.add_argument("--json", action="store_true", help="print one JSON document")
+    add_json_argument(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:

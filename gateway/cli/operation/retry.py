@@ -8,7 +8,7 @@ from typing import Final
 
 from engine.store.plain_words import counted
 from gateway.cli.shared.http_client import add_http_arguments, finish
-from gateway.cli.shared.parsers import CommandError, Subparsers, add_command
+from gateway.cli.shared.parsers import CommandError, Subparsers, add_command, add_json_argument
 from gateway.process import exit_codes
 
 DEFAULT_QUEUE: Final = "ActiveMQ.DLQ"
@@ -29,7 +29,7 @@ def add_parser(subparsers: Subparsers) -> None:
     parser.add_argument("--rate", metavar="N", type=_count, default=0, help="messages a second at most")
     parser.add_argument("--limit", metavar="N", type=_count, default=0, help="messages in all")
     add_http_arguments(parser)
-    parser.add_argument("--json", action="store_true", help="print one JSON document at the end")
+    add_json_argument(parser, "print one JSON document at the end")
 
 
 def run(arguments: argparse.Namespace) -> int:

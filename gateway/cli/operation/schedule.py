@@ -11,7 +11,7 @@ from urllib.parse import urlencode
 from engine.store.plain_words import counted
 from gateway.answers.wording import clock_time
 from gateway.cli.shared.http_client import add_http_arguments, authorization_of, fetch
-from gateway.cli.shared.parsers import CommandError, Subparsers, add_command, destination_argument
+from gateway.cli.shared.parsers import CommandError, Subparsers, add_command, add_json_argument, destination_argument
 from gateway.process import exit_codes
 from gateway.process.log_lines import one_line
 
@@ -45,7 +45,7 @@ def add_parser(subparsers: Subparsers) -> None:
     cancelling.add_argument("--data", metavar="DIR", help="in this store directory, whose gateway is stopped")
     for one in (listing, cancelling):
         add_http_arguments(one)
-        one.add_argument("--json", action="store_true", help="print one JSON document")
+        add_json_argument(one)
 
 
 def run(arguments: argparse.Namespace) -> int:

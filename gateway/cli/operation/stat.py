@@ -12,7 +12,7 @@ from typing import Any, Final
 from gateway.answers.log_readers import reader_line
 from gateway.cli.shared.http_client import HttpError, add_http_arguments, authorization_of, fetch
 from gateway.cli.shared.log_readers import readers_at
-from gateway.cli.shared.parsers import Subparsers, add_command
+from gateway.cli.shared.parsers import Subparsers, add_command, add_json_argument
 from gateway.process import exit_codes
 from gateway.process.log_lines import one_line
 
@@ -42,7 +42,7 @@ def add_parser(subparsers: Subparsers) -> None:
     parser = add_command(subparsers, "stat", "show destinations, depth, in-flight and rates", None)
     parser.add_argument("--watch", action="store_true", help="show it again every second until interrupted")
     add_http_arguments(parser)
-    parser.add_argument("--json", action="store_true", help="print one JSON document, one per line with --watch")
+    add_json_argument(parser, "print one JSON document, one per line with --watch")
 
 
 def run(arguments: argparse.Namespace) -> int:

@@ -10,7 +10,7 @@ from urllib.parse import urlencode
 
 from engine.store.plain_words import counted
 from gateway.cli.shared.http_client import add_http_arguments, authorization_of, fetch
-from gateway.cli.shared.parsers import Subparsers, add_command
+from gateway.cli.shared.parsers import Subparsers, add_command, add_json_argument
 from gateway.process import exit_codes
 from gateway.process.log_lines import one_line
 
@@ -41,7 +41,7 @@ def add_parser(subparsers: Subparsers) -> None:
     )
     for one in (listing, deleting):
         add_http_arguments(one)
-        one.add_argument("--json", action="store_true", help="print one JSON document")
+        add_json_argument(one)
 
 
 def run(arguments: argparse.Namespace) -> int:

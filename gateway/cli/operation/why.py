@@ -12,7 +12,7 @@ from engine.store.read.found_message import NO_END
 from gateway.answers.log_readers import reader_line
 from gateway.cli.shared.http_client import DEFAULT_URL, authorization_of, fetch, fetch_long
 from gateway.cli.shared.log_readers import readers_at, readers_in
-from gateway.cli.shared.parsers import CommandError, Subparsers, add_command, add_user_argument
+from gateway.cli.shared.parsers import CommandError, Subparsers, add_command, add_json_argument, add_user_argument
 from gateway.process import exit_codes
 
 KNOWN_MOST: Final = 20  # readers that an error names
@@ -52,7 +52,7 @@ def add_parser(subparsers: Subparsers) -> None:
         help="with --data: the configuration that has the policy",
     )
     add_user_argument(parser)
-    parser.add_argument("--json", action="store_true", help="print one JSON document")
+    add_json_argument(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:

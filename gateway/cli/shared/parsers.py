@@ -58,6 +58,10 @@ def add_user_argument(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--user", metavar="NAME", help=f"log in; the password is ${PASSWORD_VARIABLE} or asked for")
 
 
+def add_json_argument(parser: argparse.ArgumentParser, says: str = "print one JSON document") -> None:
+    parser.add_argument("--json", action="store_true", help=says)
+
+
 def add_nice_argument(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--nice",

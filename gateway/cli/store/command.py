@@ -7,7 +7,7 @@ import importlib
 from typing import Final
 
 from gateway.cli.shared.http_client import DEFAULT_URL
-from gateway.cli.shared.parsers import Subparsers, add_command, add_user_argument
+from gateway.cli.shared.parsers import Subparsers, add_command, add_json_argument, add_user_argument
 
 # Each has ``add_parser(subparsers, parents)`` and ``run(arguments) -> int``.
 MODULES: Final = {
@@ -34,7 +34,7 @@ def add_parser(subparsers: Subparsers) -> None:
     where.add_argument(
         "--http", metavar="URL", nargs="?", const=DEFAULT_URL, help="ask the running gateway instead (%(const)s)"
     )
-    asking.add_argument("--json", action="store_true", help="print one JSON object per line")
+    add_json_argument(asking, "print one JSON object per line")
     add_user_argument(asking)
     commands = parser.add_subparsers(dest="what", metavar="WHAT", required=True)
     for module in MODULES.values():
