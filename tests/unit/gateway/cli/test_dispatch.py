@@ -250,19 +250,31 @@ def test_a_reader_that_leaves_early_is_no_traceback() -> None:
     ["gateway.process.standard_streams", "argparse", "gateway.cli.dispatch", "gateway.cli.config.check_config"],
 )
 def test_ctrl_c_while_modules_are_loaded_is_no_traceback(module: str) -> None:
-    interrupting = (
-        "import sys\n"
+    done = interrupted(module, "raise KeyboardInterrupt", ["check-config", "--json-schema"])
+    assert (done.returncode, done.stdout, done.stderr) == (exit_codes.INTERRUPTED, b"", b"")
+
+
+@pytest.mark.parametrize("module", ["gateway.process.standard_streams", "gateway.cli.dispatch", "gateway.app"])
+def test_a_hang_up_while_modules_are_loaded_does_not_end_a_gateway(module: str) -> None:
+    done = interrupted(module, "os.kill(os.getpid(), signal.SIGHUP)", ["run", "--config", "/nowhere.yaml"])
+    assert (done.returncode, done.stdout) == (exit_codes.USAGE, b"")
+    assert b"/nowhere.yaml" in done.stderr
+
+
+def interrupted(module: str, what: str, argv: list[str]) -> subprocess.CompletedProcess[bytes]:
+    """Run a command in a process that does ``what`` when it imports ``module``."""
+    program = (
+        "import os, signal, sys\n"
         "class Interrupting:\n"
         "    def find_spec(self, name, path=None, target=None):\n"
         f"        if name == {module!r}:\n"
-        "            raise KeyboardInterrupt\n"
+        f"            {what}\n"
         "sys.meta_path.insert(0, Interrupting())\n"
         "from gateway.__main__ import main\n"
-        "sys.exit(main(['check-config', '--json-schema']))\n"
+        f"sys.exit(main({argv!r}))\n"
     )
-    command = [sys.executable, "-c", interrupting]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, check=False, timeout=60)
-    assert (done.returncode, done.stdout, done.stderr) == (exit_codes.INTERRUPTED, b"", b"")
+    command = [sys.executable, "-c", program]
+    return subprocess.run(command, cwd=ROOT, capture_output=True, check=False, timeout=60)
 
 
 def test_explain_prints_where_values_come_from(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
