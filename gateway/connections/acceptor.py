@@ -18,6 +18,7 @@ from typing import Final
 
 from config.model import Endpoint
 from engine.limits.connection_memory import Holdings
+from gateway.connections.accept_failures import AcceptFailures
 from gateway.connections.admission import Admission, Place
 from gateway.connections.tls_stream import TlsInput, TlsStream
 from gateway.process.passed_sockets import PassedSockets
@@ -57,6 +58,7 @@ class Acceptor:
     _shaking: dict[asyncio.Task[bool], Place] = field(default_factory=dict)
     _starting: set[asyncio.Task[bool]] = field(default_factory=set)
     _loop: asyncio.AbstractEventLoop = field(default_factory=asyncio.get_running_loop)
+    _failures: AcceptFailures = field(default_factory=AcceptFailures)
     _is_closed: bool = False
     _retry: asyncio.TimerHandle | None = None
 
@@ -72,6 +74,7 @@ class Acceptor:
         self._is_closed = True
         self._loop.remove_reader(self._listening.fileno())
         self._listening.close()
+        self._failures.stop()
         if self._retry is not None:
             self._retry.cancel()
         for endpoint in list(self._waiting):
@@ -91,11 +94,11 @@ class Acceptor:
             try:
                 endpoint, peer = self._listening.accept()
             except (BlockingIOError, InterruptedError, ConnectionAbortedError):
-                return
+                break
             except OSError as error:  # the kernel keeps the connection, and would report it again at once
-                log.warning("cannot accept, trying again after %g s: %s", RETRY_S, error)
+                self._failures.failed(self._where(), error, RETRY_S)
                 self._loop.remove_reader(self._listening.fileno())
-                self._retry = self._loop.call_later(RETRY_S, self._listen)
+                self._retry = self._loop.call_later(RETRY_S, self._try_again)
                 return
             endpoint.setblocking(False)
             place = self._admission.admit(str(peer[0]))
@@ -107,6 +110,16 @@ class Acceptor:
                 timer = self._loop.call_later(self._first_octet_s, self._give_up, endpoint)
                 self._waiting[endpoint] = timer, place
                 self._loop.add_reader(endpoint.fileno(), self._peek, endpoint)
+        if self._failures.count:
+            self._failures.accepted(self._where())
+
+    def _try_again(self) -> None:
+        self._listen()
+        self._accept()  # nobody may be waiting: then this says whether it is over
+
+    def _where(self) -> str:
+        host, port = self._listening.getsockname()[:2]
+        return f"{host}:{port}"
 
     def _peek(self, endpoint: socket.socket) -> None:
         try:

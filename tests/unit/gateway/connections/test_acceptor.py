@@ -15,6 +15,7 @@ import pytest
 
 from engine.backlog.context import TurnAgenda
 from engine.limits.connection_memory import HANDSHAKE_BYTES, Holdings
+from gateway.connections.accept_failures import AcceptFailures
 from gateway.connections.acceptor import HANDSHAKES_AT_ONCE, Acceptor
 from gateway.connections.admission import REFUSED_MAX, Admission, Place
 from gateway.connections.tls_stream import TlsInput, TlsStream
@@ -75,6 +76,7 @@ class Served:
         address_most: int = 10,
         is_tls_only: bool = False,
         handshakes_most: int = 10,
+        calm_s: float = LIMIT_S,
     ) -> None:
         self.listening = Refusing(socket.AF_INET, socket.SOCK_STREAM)
         self.listening.setblocking(False)
@@ -94,6 +96,7 @@ class Served:
             first_octet_s,
             self.holdings,
             TlsInput(),
+            _failures=AcceptFailures(calm_s),
         )
 
     async def connect(self, context: ssl.SSLContext | None = None) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
@@ -221,14 +224,35 @@ async def test_closing_ends_a_handshake_that_is_about_to_begin(certificates: Cer
 async def test_a_machine_that_refuses_is_asked_again(
     certificates: Certificates, caplog: pytest.LogCaptureFixture
 ) -> None:
-    served = Served(certificates.gateway)
-    served.listening.refusals = 1
+    caplog.set_level("INFO", "penstock.listener")
+    served = Served(certificates.gateway, calm_s=0.01)
+    served.listening.refusals = 2
     served.server.start()
     assert await served.said() == b"plain hello"
-    assert [record.getMessage() for record in caplog.records if "cannot accept" in record.getMessage()] == [
-        "cannot accept, trying again after 1 s: [Errno 24] too many open files"
-    ]
+    where = f"127.0.0.1:{served.port}"
+    said = [f"cannot accept at {where}, trying again every 1 s: too many open files"]
+    said.append(f"connections are accepted at {where} again; accepting failed 2 times")
+    async with asyncio.timeout(LIMIT_S):
+        while len(_accepting(caplog)) < 2:
+            await asyncio.sleep(0.001)
+    assert _accepting(caplog) == said
     await served.close()
+
+
+async def test_a_machine_at_its_limit_is_one_line(certificates: Certificates, caplog: pytest.LogCaptureFixture) -> None:
+    """Each client that leaves lets one more in."""
+    caplog.set_level("INFO", "penstock.listener")
+    served = Served(certificates.gateway)
+    served.server.start()
+    for _ in range(2):
+        served.listening.refusals = 1
+        assert await served.said() == b"plain hello"
+    assert len(_accepting(caplog)) == 1
+    await served.close()
+
+
+def _accepting(caplog: pytest.LogCaptureFixture) -> list[str]:
+    return [text for record in caplog.records if "accept" in (text := record.getMessage())]
 
 
 async def test_what_only_begins_like_a_handshake_ends(
