@@ -32,6 +32,7 @@ from gateway.web.sources import Sources
 
 # How long a request may still take when the gateway stops.
 STOP_TIME_S: Final = 2.0
+SLOW: Final = Problem(408, f"the request is not complete after {REQUEST_TIME_S:g} s, which is the limit").octets()
 
 
 class HttpServer:
@@ -102,7 +103,7 @@ def _accepted(
         "auto_decompress": False,  # aiohttp would inflate a body before we see its request
     }
     requests = Requests(share, memory, server, loop=asyncio.get_running_loop(), **options)
-    return HttpConnection(requests, place, turns=turns, yielding=admission.yielding)
+    return HttpConnection(requests, place, turns=turns, yielding=admission.yielding, slow_answer=SLOW)
 
 
 class Requests(web.RequestHandler):

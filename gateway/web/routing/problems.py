@@ -24,6 +24,7 @@ _CONDITIONS: Final = {
     403: "access-denied",
     404: "not-found",
     405: "method-not-allowed",
+    408: "request-timeout",
     409: "conflict",
     413: "body-too-large",
     416: "range-not-satisfiable",
@@ -99,6 +100,16 @@ class Problem(Exception):
             content_type=CONTENT_TYPE,
             headers={**HEADERS, **self.headers},
         )
+
+    def octets(self) -> bytes:
+        """Return the answer as it is sent where aiohttp answers no request; the connection closes after it."""
+        answer = self.answer()
+        body = answer.body
+        assert isinstance(body, bytes), "the answer is a text"
+        answer.headers.update({"Content-Length": str(len(body)), "Connection": "close"})
+        lines = [f"HTTP/1.1 {self.status} {HTTPStatus(self.status).phrase}"]
+        lines += [f"{name}: {value}" for name, value in answer.headers.items()]
+        return "\r\n".join([*lines, "", ""]).encode("ascii") + body
 
 
 class UnclearLength(Problem):

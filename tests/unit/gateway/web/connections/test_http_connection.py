@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import AsyncIterator
 from typing import cast
 
@@ -17,6 +18,7 @@ from gateway.connections.tls_stream import TlsInput
 from gateway.process.counters import GatewayCounters
 from gateway.web.connections.http_connection import PIECE_BYTES, HttpConnection, connection_of
 from gateway.web.limits.request_memory import RequestMemory
+from gateway.web.server import SLOW
 
 LIMIT_S = 60.0
 SHORT_S = 0.05
@@ -30,6 +32,7 @@ class Served:
         self.admission = Admission(2, 2, GatewayCounters())
         self.request_time_s = LIMIT_S
         self.stall_time_s = LIMIT_S
+        self.half_closed_s = LIMIT_S
         self.taken: asyncio.Queue[HttpConnection] = asyncio.Queue()
         self.may_answer = asyncio.Event()
         self.endpoint = Endpoint("http", "127.0.0.1", 0)
@@ -68,8 +71,8 @@ async def served() -> AsyncIterator[Served]:
     def factory(place: Place) -> HttpConnection | None:
         if place.refusal:
             return None
-        times_s = served.request_time_s, served.stall_time_s
-        return HttpConnection(server(), place, *times_s, yielding=served.admission.yielding)
+        times_s = served.request_time_s, served.stall_time_s, served.half_closed_s
+        return HttpConnection(server(), place, *times_s, yielding=served.admission.yielding, slow_answer=SLOW)
 
     acceptor = Acceptor(
         listening, served.admission, factory, lambda: None, False, LIMIT_S, RequestMemory().holdings, TlsInput()
@@ -95,21 +98,79 @@ async def test_half_a_request_that_came_with_the_one_before_is_given_up(served: 
 @pytest.mark.parametrize(
     "octets",
     [
-        b"",
         b"GET /x HT",
         b"GET /x HTTP/1.1\r\nHost: a\r\n",
         b"POST /x HTTP/1.1\r\nHost: a\r\nContent-Length: 9\r\n\r\nab",
     ],
 )
-async def test_half_a_request_is_given_up(served: Served, octets: bytes) -> None:
+async def test_half_a_request_is_answered_and_given_up(served: Served, octets: bytes) -> None:
     served.request_time_s = SHORT_S
     reader, writer = await served.connect()
     writer.write(octets)
+    async with asyncio.timeout(LIMIT_S):
+        head, _, body = (await reader.read()).partition(b"\r\n\r\n")
+    assert head.startswith(b"HTTP/1.1 408 Request Timeout\r\n") and b"Connection: close" in head
+    assert json.loads(body)["detail"] == "the request is not complete after 20 s, which is the limit"
+    writer.close()
+    await served.emptied()
+
+
+async def test_who_asks_nothing_is_given_up_in_silence(served: Served) -> None:
+    served.request_time_s = SHORT_S
+    reader, writer = await served.connect()
     async with asyncio.timeout(LIMIT_S):
         try:
             assert await reader.read() == b""
         except ConnectionResetError:
             pass
+    writer.close()
+    await served.emptied()
+
+
+async def test_who_ends_its_output_behind_a_request_gets_the_answer(served: Served) -> None:
+    reader, writer = await served.connect()
+    writer.write(WHOLE)
+    writer.write_eof()
+    async with asyncio.timeout(LIMIT_S):
+        await served.taken.get()
+        served.may_answer.set()
+        assert (await reader.read()).endswith(b"answered")
+    writer.close()
+    await served.emptied()
+
+
+@pytest.mark.parametrize("octets", [b"", HALF])
+async def test_who_ends_its_output_without_a_request_is_gone(served: Served, octets: bytes) -> None:
+    served.half_closed_s = SHORT_S
+    reader, writer = await served.connect()
+    writer.write(octets)
+    writer.write_eof()
+    async with asyncio.timeout(LIMIT_S):
+        try:
+            assert await reader.read() == b""
+        except ConnectionResetError:
+            pass
+    writer.close()
+    await served.emptied()
+
+
+@pytest.mark.parametrize("is_heard", [True, False])
+async def test_who_ends_its_output_within_a_request_has_left_if_that_matters(served: Served, is_heard: bool) -> None:
+    served.half_closed_s = LIMIT_S if is_heard else SHORT_S
+    lost = asyncio.Event()
+    reader, writer = await served.connect()
+    writer.write(WHOLE)
+    async with asyncio.timeout(LIMIT_S):
+        connection = await served.taken.get()
+        if is_heard:
+            connection.when_lost(None, lost.set)
+        writer.write_eof()
+        try:
+            assert await reader.read() == b""
+        except ConnectionResetError:
+            pass
+    assert lost.is_set() is is_heard
+    served.may_answer.set()
     writer.close()
     await served.emptied()
 
@@ -150,17 +211,12 @@ class Inner(asyncio.Protocol):
     def __init__(self) -> None:
         self.pieces: list[bytes] = []
         self.transport: asyncio.Transport | None = None
-        self.is_ended = False
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self.transport = cast(asyncio.Transport, transport)
 
     def data_received(self, data: bytes) -> None:
-        assert not self.is_ended
         self.pieces.append(data)
-
-    def eof_received(self) -> None:
-        self.is_ended = True
 
 
 class Transport(asyncio.Transport):
@@ -182,7 +238,7 @@ def connected(turns: InputTurns) -> tuple[HttpConnection, Inner, Transport]:
     place = Admission(1, 1, GatewayCounters()).admit("127.0.0.1")
     assert place is not None
     inner, transport = Inner(), Transport()
-    connection = HttpConnection(inner, place, turns=turns)
+    connection = HttpConnection(cast(web.RequestHandler, inner), place, turns=turns)
     connection.connection_made(transport)
     return connection, inner, transport
 
@@ -239,7 +295,7 @@ async def test_the_end_comes_behind_the_octets_before_it() -> None:
     connection, inner, _ = connected(InputTurns())
     connection.data_received(MANY)
     connection.eof_received()
-    assert b"".join(inner.pieces) == MANY and inner.is_ended
+    assert b"".join(inner.pieces) == MANY
     connection.connection_lost(None)
 
 
