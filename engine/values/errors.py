@@ -152,6 +152,10 @@ class ConnectionForced(EngineError):
     scope: ClassVar[str] = "connection"
 
 
+class UserGone(ConnectionForced):
+    """The user of the connection may no longer log in as it has."""
+
+
 class LoginExpired(EngineError):
     """The token that the client has logged in with has ended."""
 

@@ -12,7 +12,7 @@ from config.model import ServerConfig
 from config.permissions import PermissionMap
 from config.reports.changes import Changes, changes, with_rights_of
 from engine.consumers.client import Client
-from engine.values.errors import ConnectionForced
+from engine.values.errors import UserGone
 from gateway.connections.tls import ServerTls
 from gateway.logins.login_check import LoginCheck
 from gateway.loop.engine_loop import EngineLoop
@@ -145,11 +145,11 @@ class LiveReload:
         is_known = user in self._login_check.users
         if client.is_external:
             if is_known:  # a token does not give the rights of such a user
-                client.give_up(ConnectionForced(f"the user {user} is one of the configuration now"))
+                client.give_up(UserGone(f"the user {user} is one of the configuration now"))
             else:
                 client.rights_changed()
         elif is_known:
             client.groups = self._login_check.groups_of(user)
             client.rights_changed()
         else:
-            client.give_up(ConnectionForced(f"the user {user} was removed"))
+            client.give_up(UserGone(f"the user {user} was removed"))

@@ -9,7 +9,7 @@ from typing import Final
 
 from aiohttp import web
 
-from engine.values.errors import EngineError, PenstockError, StoreError
+from engine.values.errors import EngineError, PenstockError, StoreError, UserGone
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
@@ -40,6 +40,7 @@ _STATUSES: Final = {
     "address-full": 507,
     "blocked": 503,
     "client-id-in-use": 409,
+    "connection-forced": 503,
     "connection-memory": 503,
     "destination-in-use": 409,
     "duplicate-id": 409,
@@ -165,6 +166,8 @@ def refusal(error: Exception) -> Problem | None:
         otherwise = DISK_REFUSES if isinstance(error, StoreError) else 400
         is_ours = not isinstance(error, EngineError | StoreError)
         status = 500 if is_ours else _STATUSES.get(error.condition, otherwise)
+        if isinstance(error, UserGone):
+            status = 403  # the next request is asked for a login
         headers = {"Retry-After": str(RETRY_AFTER_S)} if status == 503 else None
         return Problem(status, str(error), error.condition, headers)
     if isinstance(error, LookupError) and not isinstance(error, KeyError | IndexError):  # those are defects

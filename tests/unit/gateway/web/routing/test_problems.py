@@ -12,7 +12,16 @@ from typing import Any
 import pytest
 from aiohttp import ClientSession, web
 
-from engine.values.errors import AccessDenied, AddressFull, EngineError, LimitReached, PenstockError, StoreError
+from engine.values.errors import (
+    AccessDenied,
+    AddressFull,
+    ConnectionForced,
+    EngineError,
+    LimitReached,
+    PenstockError,
+    StoreError,
+    UserGone,
+)
 from gateway.process.log_lines import LINES_MAX
 from gateway.web.connections.sockets import SocketRoute
 from gateway.web.limits.loop_share import LoopShare
@@ -134,6 +143,8 @@ async def test_a_redirection_is_no_error() -> None:
         (AccessDenied("no"), 403, "access-denied"),
         (LimitReached("too many"), 429, "limit-reached"),
         (AddressFull("full"), 507, "address-full"),
+        (ConnectionForced("closed by an operator"), 503, "connection-forced"),
+        (UserGone("removed"), 403, "connection-forced"),
         (EngineError("odd"), 400, "internal-error"),
         (StoreError("disk"), 507, "store-error"),
         (PenstockError("ours"), 500, "internal-error"),
