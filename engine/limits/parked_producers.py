@@ -23,7 +23,7 @@ from engine.sources.topics.topic import Topic
 from engine.values import gates
 from engine.values.errors import AddressFull
 
-ADDRESS_GATES: Final = (gates.ADDRESS_FULL, gates.CREDIT)
+LINE_GATES: Final = (gates.ADDRESS_FULL, gates.CREDIT, gates.MEMORY)  # where producers go on one after the other
 
 
 class Wait:
@@ -148,7 +148,7 @@ class ProducerWaits(TimerTarget):
     def admit(self, client_number: int) -> None:
         """Let a client send again what it has parked; messages whose gate is still shut are parked again at once.
 
-        A client of which a full address has taken nothing keeps its place before those that came later.
+        A client of which a full address or memory has taken nothing keeps its place before those that came later.
         """
         waits = self.parked.get(client_number)
         if not waits:
@@ -162,7 +162,7 @@ class ProducerWaits(TimerTarget):
         self.retrying = {}
         if self.parked.get(client_number) is not again:  # the connection has gone
             return
-        has_sent = any(wait.gate not in ADDRESS_GATES or waits.get(key) is not wait for key, wait in again.items())
+        has_sent = any(wait.gate not in LINE_GATES or waits.get(key) is not wait for key, wait in again.items())
         if has_sent or not again:
             del self.parked[client_number]  # clients listed here have a wait
         if has_sent:

@@ -146,7 +146,8 @@ class ProducerGates(Gates):
             return self._refuse(account)
         gate = self.machine_gate(destination, message)
         if gate == gates.OPEN and self.waits.retrying:  # one gets through, and the next waits anew
-            self.waits.retrying.pop((gates.ADDRESS_FULL, destination.uri()), None)
+            for line in (gates.ADDRESS_FULL, gates.MEMORY):
+                self.waits.retrying.pop((line, destination.uri()), None)
         return gate
 
     def count_dropped(self, destination: Queue | Topic) -> None:

@@ -26,14 +26,15 @@ TEN = b"0123456789"
 class Sender(FakeClient):
     """Parks what is refused and sends it again when it is admitted, in order."""
 
-    def __init__(self, world: EngineWorld, name: str = "sender") -> None:
+    def __init__(self, world: EngineWorld, name: str = "sender", *, persistent: bool = True) -> None:
         super().__init__(name)
+        self.is_persistent = persistent
         self.world = world
         self.waiting: list[tuple[Queue | Topic, bytes]] = []
         world.broker.connect(self)
 
     def send(self, destination: Queue | Topic, body: bytes) -> None:
-        gate = self.world.broker.send(destination, self.world.message(destination, body))
+        gate = self.world.broker.send(destination, self.world.message(destination, body, persistent=self.is_persistent))
         if gate != gates.OPEN:
             self.waiting.append((destination, body))
             self.world.park(self, gate, destination)
@@ -183,6 +184,24 @@ def test_producers_go_on_in_the_order_in_which_they_began_to_wait() -> None:
         bodies += [one.message.body for one in deliveries]
         world.acknowledge(*deliveries)
     assert bodies == [TEN] * 5 + [b"%010d" % number for number in range(4)]
+
+
+def test_producers_that_wait_for_memory_go_on_in_that_order_too() -> None:
+    world = EngineWorld(address(">", full__address_full_policy="BLOCK"), memory_limit_bytes=MIB)
+    queue = world.queue("q")
+    size = 300_000
+    while world.try_send(bytes(size), persistent=False) == gates.OPEN:
+        pass
+    waiting = world.depth()
+    senders = [Sender(world, f"sender {number}", persistent=False) for number in range(4)]
+    for number, sender in enumerate(senders):
+        sender.send(queue, bytes([number + 1]) * size)
+    client = world.subscriber(prefetch=1)
+    order: list[int] = []
+    while deliveries := client.take():
+        order += [one.message.body[0] for one in deliveries]
+        world.acknowledge(*deliveries)
+    assert order == [0] * waiting + [1, 2, 3, 4]
 
 
 def test_a_producer_that_has_sent_waits_behind_the_others_again() -> None:
