@@ -5,16 +5,19 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from engine.backlog.context import Context
-from engine.features.scheduler.plan import PROPERTIES
+from engine.features.scheduler.plan import PROPERTIES as SCHEDULE_PROPERTIES
 from engine.sources.queue import Queue
+from engine.sources.topics.topic import Topic
 from engine.values.delivery import Delivery
 from engine.values.message import AMQP_1_0, DEFAULT_PRIORITY, INGRESS, JOB_ID, PERSISTENT, Message
 from protocols.amqp.v1_0.mapping.amqp_form import amqp_sections, raw_sections
 from protocols.amqp.v1_0.mapping.outcomes import added_annotations
 from protocols.amqp.v1_0.wire.errors import DecodeError
 from protocols.amqp.v1_0.wire.messages.sections import (
+    ABSOLUTE_EXPIRY_TIME,
     APPLICATION_PROPERTIES,
     HEADER,
+    PROPERTIES,
     end_of,
     section_code,
     split_annotations,
@@ -22,18 +25,19 @@ from protocols.amqp.v1_0.wire.messages.sections import (
 )
 from protocols.amqp.v1_0.wire.types.value_decoder import decode
 from protocols.amqp.v1_0.wire.types.value_encoder import described_list, encode
-from protocols.amqp.v1_0.wire.types.values import Symbol, UByte, UInt, Value
+from protocols.amqp.v1_0.wire.types.values import Symbol, Timestamp, UByte, UInt, Value
 from protocols.broker_headers import ANNOTATION_PREFIX, INGRESS_TIME
 from protocols.message_lines import read_lines
 
 
 def outgoing_sections(
-    delivery: Delivery, queue: Queue, context: Context, form: Message | None = None
+    delivery: Delivery, destination: Queue | Topic, context: Context, form: Message | None = None
 ) -> tuple[bytes, bytes]:
     """Return the octets of a message whose header changes on the way, in two parts.
 
-    form: in STOMP's encoding, of a message of a third protocol.
-    The bare message stays as it came, except that a scheduled delivery gets properties of its schedule.  The header of
+    destination: of the message.  form: in STOMP's encoding, of a message of a third protocol.
+    The bare message stays as it came, except that a scheduled delivery gets properties of its schedule, and a message
+    of the broker's own, as a dead letter, does not expire before it does here.  The header of
     a redelivery has its delivery-count, and first-acquirer false if a consumer had it before, counted or not (messaging
     3.2.1).
     """
@@ -44,7 +48,7 @@ def outgoing_sections(
         has_ttl = len(fields) > 2 and isinstance(fields[2], UInt)
         has_priority = len(fields) > 1 and isinstance(fields[1], UByte)
     else:
-        rest, body = amqp_sections(form or message, queue.kind, queue.name, context.message_id(message))
+        rest, body = amqp_sections(form or message, destination.kind, destination.name, context.message_id(message))
         has_ttl = True
         has_priority = message.jms_priority() != DEFAULT_PRIORITY
     ttl_ms = max(1, message.expires_ms - context.wall_ms) if has_ttl and message.expires_ms else -1
@@ -60,6 +64,8 @@ def outgoing_sections(
         annotations, rest = split_annotations(rest)
         annotations.update(added)
         own = read_lines(message.annotations)
+        if own and message.encoding == AMQP_1_0:
+            rest = with_expiry(rest, message.expires_ms)
         annotations.update({Symbol(ANNOTATION_PREFIX + name): value for name, value in own.items()})
         if JOB_ID in own:
             rest = with_application_properties(rest, {name: own[name] for name in own if _is_of_schedule(name)})
@@ -88,7 +94,27 @@ def _is_of_schedule(name: str) -> bool:
     The broker itself sends scheduled deliveries, so it may write their bare message.
     Source: ActiveMQ SchedulerBroker, as its AMQP transformer shows it.
     """
-    return name == JOB_ID or name in PROPERTIES
+    return name == JOB_ID or name in SCHEDULE_PROPERTIES
+
+
+def with_expiry(sections: bytes, expires_ms: int) -> bytes:
+    """Return properties and application-properties, of which the first say no expiry before ``expires_ms`` (0: never).
+
+    JMS clients drop a message whose absolute-expiry-time has passed.
+    """
+    if not sections:
+        return sections
+    code, after = section_code(sections, 0)
+    if code != PROPERTIES:
+        return sections
+    found, end = decode(sections, after)
+    if not isinstance(found, list) or len(found) <= ABSOLUTE_EXPIRY_TIME:
+        return sections
+    said = found[ABSOLUTE_EXPIRY_TIME]
+    if not isinstance(said, Timestamp) or 0 < expires_ms <= said:
+        return sections
+    found[ABSOLUTE_EXPIRY_TIME] = Timestamp(expires_ms) if expires_ms else None
+    return described_list(PROPERTIES, len(found), b"".join([encode(value) for value in found])) + sections[end:]
 
 
 def with_application_properties(sections: bytes, added: Mapping[str, str]) -> bytes:

@@ -10,9 +10,11 @@ from protocols.amqp.v1_0.wire.composites.composite import Composite, Error
 from protocols.amqp.v1_0.wire.composites.delivery_states import Accepted, Modified, Rejected, Released
 from protocols.amqp.v1_0.wire.composites.performatives import Close, Detach, Disposition, End, Transfer
 from protocols.amqp.v1_0.wire.frames.frame_encoder import encode_frame
-from protocols.amqp.v1_0.wire.types.values import Symbol
+from protocols.amqp.v1_0.wire.messages.sections import PROPERTIES
+from protocols.amqp.v1_0.wire.types.value_encoder import described_list, encode
+from protocols.amqp.v1_0.wire.types.values import Symbol, Timestamp, Value
 from tests.support.engine.engine_world import address
-from tests.support.protocols.amqp_gateway import AmqpGateway, queue_of, text
+from tests.support.protocols.amqp_gateway import DURABLE, AmqpGateway, queue_of, text
 
 
 @pytest.mark.parametrize(
@@ -46,6 +48,45 @@ def test_outcomes_that_end_as_dead_letters(state: Any) -> None:
     (payload,) = peer.messages()
     assert b"x-opt-original-destination" in payload
     assert state.error is None or b"not wanted" in payload
+
+
+def with_expiry(expires_ms: int | None) -> bytes:
+    """Return properties with a message-id and, unless it is None, an absolute-expiry-time."""
+    fields: list[Value] = ["id", *[None] * 7, None if expires_ms is None else Timestamp(expires_ms), None, "group"]
+    return described_list(PROPERTIES, len(fields), b"".join(encode(field) for field in fields))
+
+
+def read_dead(gateway: AmqpGateway) -> bytes:
+    """Return the only dead letter, as a new consumer gets it."""
+    peer = gateway.amqp_session()
+    peer.attach_receiver("ActiveMQ.DLQ", credit=1)
+    (payload,) = peer.messages()
+    return payload
+
+
+@pytest.mark.parametrize(("expiration_ms", "is_rejected"), [(0, True), (0, False), (86_400_000, True)])
+def test_a_dead_letter_expires_as_the_gateway_says_and_not_as_its_sender_did(
+    expiration_ms: int, is_rejected: bool
+) -> None:
+    dead_letters = {"dead_letters__process_expired": True, "dead_letters__expiration_ms": expiration_ms}
+    gateway = AmqpGateway(address(">", **dead_letters))
+    peer = gateway.amqp_sender("q")
+    expires_ms = gateway.clock.wall_ms() + 5_000
+    peer.transfer(DURABLE + with_expiry(expires_ms) + text("a"))
+    peer.take()
+    if is_rejected:
+        peer.attach_receiver("q", 1, credit=1)
+        assert with_expiry(expires_ms) in peer.messages()[0]
+        peer.dispose(0, Rejected())
+        gateway.advance(10_000)
+    else:
+        gateway.advance(60_000)
+    dead = read_dead(gateway)
+    assert b"x-opt-original-destination" in dead
+    if expiration_ms:
+        assert with_expiry(gateway.clock.wall_ms() - 10_000 + expiration_ms) in dead
+    else:
+        assert with_expiry(None) in dead
 
 
 def test_annotations_of_modified_are_merged_for_the_next() -> None:
