@@ -126,7 +126,9 @@ class OutgoingLink(Link):
                 steps.left -= taken + conversion_steps(form)
             if steps.left <= 0:
                 connection.hold_output()  # the rest follows in the next turn
-            return outgoing_sections(delivery, consumer.queue, connection.context, form)
+            # A wildcard's queue has its name; a destination may have ended meanwhile.
+            found = connection.engine.destinations.by_id.get(message.destination_id, consumer.queue)
+            return outgoing_sections(delivery, found, connection.context, form)
         except DATA_FAULTS as error:
             name = connection.context.message_id(delivery.message)
             connection.socket.conversion_failed(f"{name} is sent unconverted: {type(error).__name__}: {error}")

@@ -95,6 +95,19 @@ def test_the_bare_message_is_delivered_octet_by_octet() -> None:
     assert payload != DURABLE + wide + body + footer
 
 
+@pytest.mark.parametrize("kind", ["queue", "topic"])
+def test_a_converted_message_names_its_destination_and_not_the_wildcard(kind: str) -> None:
+    gateway = AmqpGateway()
+    peer = gateway.amqp_session()
+    peer.attach_receiver(f"{kind}://w.*", credit=10)
+    stomp = gateway.connect()
+    for name in ("w.first", "w.second"):
+        stomp.publish(f"/{kind}/{name}", b"x")
+    first, second = peer.messages()
+    assert b"w.first" in first and b"w.second" in second
+    assert b"w.*" not in first + second
+
+
 def test_settled_deliveries_are_gone_when_sent() -> None:
     gateway, peer = queue_of("a", "b", durable=True)
     peer.attach_receiver("q", credit=1, snd_settle_mode=1)
