@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import argparse
+import errno
+import os
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -10,6 +12,7 @@ from config.loader import load_config
 from engine.values.errors import StoreCorrupt, StoreError
 from gateway.cli.shared.parsers import CommandError, Subparsers, add_command, add_json_argument
 from gateway.process import exit_codes
+from gateway.process.disk_space import StoreDisk
 
 if TYPE_CHECKING:
     from engine.ports.clock import Clock
@@ -73,6 +76,16 @@ def run(arguments: argparse.Namespace, files: Files | None = None, clock: Clock 
         way = "docs/reference/store.md, 'When something is damaged', says how to go on"
         raise CommandError(f"{error}; {way}", exit_codes.STORE) from None
     except StoreError as error:
-        raise CommandError(str(error), exit_codes.STORE) from None
+        raise CommandError(f"{error}{_advice(error.__cause__)}", exit_codes.STORE) from None
     except OSError as error:  # an address in use, a directory that cannot be made
         raise CommandError(str(error), exit_codes.FAILED) from None
+
+
+def _advice(cause: BaseException | None) -> str:
+    """Return what to do about the cause of a start that has failed, "" if nothing is known."""
+    if not isinstance(cause, OSError) or cause.errno not in (errno.ENOSPC, errno.EDQUOT):
+        return ""
+    if not isinstance(cause.filename, str):
+        return "; make room on that disk"
+    _, free_bytes = StoreDisk(os.path.dirname(cause.filename)).measure()
+    return f"; {free_bytes} octets are free: make room on that disk"

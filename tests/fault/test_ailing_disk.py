@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import errno
+import os
+import re
 import subprocess
 import sys
 from collections.abc import Callable
@@ -210,14 +212,41 @@ def test_a_start_that_the_disk_fails_says_so_and_the_next_one_finds_everything(
     ledger.check_end()
 
 
-def test_a_read_only_directory_is_refused_with_its_name(mount_tmpfs: Callable[[str], Path]) -> None:
-    read_only_disk = mount_tmpfs("size=1m,ro")
-    command = [sys.executable, "-m", "gateway", "run", "--data", str(read_only_disk / "data")]
+def refused(data: Path) -> str:
+    """Return what a start says that the disk refuses."""
+    command = [sys.executable, "-m", "gateway", "run", "--data", str(data)]
     command += ["--stomp", "tcp://127.0.0.1:0", "--http", "http://127.0.0.1:0"]
     ended = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=LIMIT_S, check=False)
     assert ended.returncode == exit_codes.STORE
-    assert f"penstock: {read_only_disk}" in ended.stderr and "Read-only file system" in ended.stderr
     assert "Traceback" not in ended.stderr
+    return ended.stderr
+
+
+def test_a_read_only_directory_is_refused_with_its_name(mount_tmpfs: Callable[[str], Path]) -> None:
+    read_only_disk = mount_tmpfs("size=1m,ro")
+    said = refused(read_only_disk / "data")
+    assert f"penstock: {read_only_disk}" in said and "Read-only file system" in said
+
+
+def test_a_start_takes_the_room_that_the_disk_has_and_says_if_that_is_too_little(
+    start_gateway: StartGateway, mount_tmpfs: Callable[[str], Path], unique: Callable[[str], str]
+) -> None:
+    disk = mount_tmpfs("size=300m")
+    gateway = start_gateway(data=disk / "data")
+    ledger = Ledger()
+    destination = f"/queue/{unique('room')}"
+    join(Producer(gateway, destination, ledger, count=50))
+    gateway.kill9()
+    foreign = disk / "foreign"
+    free = os.statvfs(disk)
+    foreign.write_bytes(bytes(free.f_bavail * free.f_frsize))
+    gateway.start()  # the end of the segment before is given back, and two pages less than a whole one are free
+    join(Consumer(gateway, destination, ledger, until=50))
+    ledger.check_end()
+    gateway.kill9()
+    small = mount_tmpfs("size=64k")
+    needs = r"No space left on device; a new segment of the log needs 69632 octets at least; the store cannot be opened"
+    assert re.search(needs + r"; \d+ octets are free: make room on that disk", refused(small / "data"))
 
 
 def test_a_disk_that_hangs_in_the_last_sync_does_not_hold_the_stop(

@@ -313,6 +313,14 @@ class CommitLog:
             self.files.drop(1)  # the empty placeholder of a new store
             self.closings.clear()
 
+    def shrink(self) -> bool:
+        """Halve the room of the current segment, which has no file yet; return False if it can be no smaller."""
+        if not self.files.shrink(2 * self._snapshot_bytes):
+            return False
+        self.limit = self.files.segments[-1].limit()
+        self._draft.expect_end(self.files.segments[-1].capacity // DRAFT_PART)
+        return True
+
     def _cut_transaction(self) -> None:
         """Make a chunk of its own of the transaction that ends, to be written in pieces."""
         room = self._room

@@ -19,6 +19,7 @@ from engine.store.log.segment import (
 )
 
 GROWN_SNAPSHOTS: Final = 3  # room in the next segment, in snapshots of the last size: two, grown by half
+LEAST_BYTES: Final = 64 * 1024  # room in a segment that is made small because the disk is nearly full
 NEVER: Final = 1 << 62
 
 
@@ -72,11 +73,20 @@ class LogFiles:
         return segment
 
     def end_at(self, limit: int) -> None:
-        """Extend the room of the current segment, which has no file yet, to ``limit``."""
+        """Set the end of the room of the current segment, which has no file yet."""
         current = self.segments[-1]
         current.capacity = limit - current.base
         self.prepare_at = _half_of(current)
         self._map = None
+
+    def shrink(self, least: int) -> bool:
+        """Halve the room of the current segment, which has no file yet; return False if it can be no smaller."""
+        current = self.segments[-1]
+        capacity = max(current.capacity // 2 & ~7, min(LEAST_BYTES, self.segment_bytes), least)
+        if capacity >= current.capacity:
+            return False
+        self.end_at(current.base + capacity)
+        return True
 
     def put_on_disk(self, segment: Segment) -> None:
         """Make sure that ``segment`` has its file, open.  Raises: OSError."""

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 from dataclasses import dataclass
+from typing import Final
 
 from engine.store.context import StoreContext
 from engine.store.format import layout
@@ -15,6 +17,8 @@ from engine.store.recover.recovery import Recovery
 from engine.store.state.consume_queue import Closing
 from engine.values.destination import QUEUE
 from engine.values.stored import DestinationState
+
+FULL: Final = (errno.ENOSPC, errno.EDQUOT)
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,8 +51,8 @@ def open_log(context: StoreContext, is_skipping: bool) -> OpenedLog:
     destinations = recovered.state.recovered()
     if not report.is_clean:
         log.begin_anew()
+        _make_segment(log, log_files)
         for chunk in log.take_chunks():
-            log_files.put_on_disk(chunk.segment)
             chunk.write()
             chunk.segment.sync(files)
     values = checkpoint.values
@@ -68,3 +72,19 @@ def open_log(context: StoreContext, is_skipping: bool) -> OpenedLog:
     # Before anything is appended: a slot that says "clean" must not outlive the first record after it.
     checkpoint.begin()
     return OpenedLog(report, log, checkpoint, queue_files, destinations, recovered.closings + log.take_closings())
+
+
+def _make_segment(log: CommitLog, log_files: LogFiles) -> None:
+    """Make the file in which the log continues, as large as the disk has room for.  Raises: OSError."""
+    segment = log_files.segments[-1]
+    while True:
+        try:
+            log_files.put_on_disk(segment)
+            return
+        except OSError as error:
+            if error.errno not in FULL:
+                raise
+            if not log.shrink():
+                needed = layout.SEGMENT_HEADER_BYTES + segment.capacity
+                text = f"{error.strerror}; a new segment of the log needs {needed} octets at least"
+                raise OSError(error.errno, text, segment.path()) from None

@@ -20,6 +20,7 @@ from tests.support.store.store_world import RecordingListener
 
 SEEDS = range(20)
 SETTINGS = StoreSettings(segment_bytes=4096)
+LARGE = StoreSettings(segment_bytes=1 << 20)
 
 
 class Starts:
@@ -102,3 +103,31 @@ def test_a_continuation_whose_predecessor_was_dropped_is_no_finding() -> None:
     news = store.open_destination(TOPIC, "news")
     number = store.open_subscription(news, "archive", {}, {4: 0})  # what is kept begins behind the continuation
     assert store.state_of(number).lanes == []
+
+
+@pytest.mark.parametrize("free_bytes", [100_000, 900_000, 2_000_000])
+def test_a_start_takes_the_room_that_a_nearly_full_disk_has(free_bytes: int) -> None:
+    """The room in the segment before, which the start gives back, is not enough for a whole one if that was full."""
+    starts = Starts(1)
+    starts.start()
+    starts.files = starts.files.killed()
+    starts.files.free_bytes = free_bytes
+    store = FileStore("data", starts.files, HeldWorkers(), starts.clock, starts.timers, LARGE)
+    sizes = [len(starts.files.octets(path)) for path in starts.segments()]
+    assert free_bytes // 4 < sizes[-1] <= min(free_bytes + SETTINGS.segment_bytes, LARGE.segment_bytes + 4096)
+    store.append(message(store.open_destination(QUEUE, "orders")))
+    store.close()
+    starts.files.free_bytes = -1
+    assert verify(starts.files, "data").findings == []
+
+
+def test_a_start_on_a_full_disk_says_how_much_it_needs() -> None:
+    starts = Starts(1)
+    starts.start()
+    starts.files = starts.files.killed()
+    starts.files.free_bytes = 5_000  # beside it, for the lock and the checkpoint
+    said = r"commitlog/0+\d+\.log: No space left on device; a new segment of the log needs \d+ octets at least"
+    with pytest.raises(StoreError, match=said):
+        FileStore("data", starts.files, HeldWorkers(), starts.clock, starts.timers, LARGE)
+    starts.files.free_bytes = -1
+    starts.start()
