@@ -28,6 +28,7 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore"),  # pyspark's own
 ]
 
+TRIES = 6
 Take = Callable[[DataFrame, int], None]
 
 
@@ -46,15 +47,16 @@ def fill(store: SampleStore, count: int) -> list[int]:
 
 def run(session: SparkSession, store: SampleStore, take: Take, **options: Any) -> StreamingQuery:
     """Take all that is there, from the checkpoint on.  Raises: StreamingQueryException."""
-    while True:
+    for tries_left in reversed(range(TRIES)):
         query = started(session, store, take, **options)
         try:
             query.awaitTermination()
-            return query
+            break
         except Exception as error:
             # Spark gives a new process of Python ten seconds, which may be too few on a busy machine.
-            if "worker failed to connect back" not in str(error):
+            if "worker failed to connect back" not in str(error) or not tries_left:
                 raise
+    return query
 
 
 def started(session: SparkSession, store: SampleStore, take: Take, **options: Any) -> StreamingQuery:
