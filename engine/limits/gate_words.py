@@ -40,8 +40,9 @@ def describe_gate(producer_gates: ProducerGates, gate: int, destination: Queue |
     if gate == gates.DISK:
         return f"{name}: {destination.uri()}, {producer_gates.disk_reason}"
     if gate == gates.MEMORY:
-        holders = (producer_gates.unsettled.describe_largest(), producer_gates.pending_memory.describe_largest())
-        return "; ".join([f"{name}: {destination.uri()}", *filter(None, holders)])
+        pending = producer_gates.pending_memory
+        why = (pending.describe_failure(), producer_gates.unsettled.describe_largest(), pending.describe_largest())
+        return "; ".join([f"{name}: {destination.uri()}", *filter(None, why)])
     if gate not in (gates.ADDRESS_FULL, gates.CREDIT) or account is None:
         return f"{name}: {destination.uri()}"
     return f"{name}: {account.describe()}; {_who_holds(destination)}"

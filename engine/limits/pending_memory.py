@@ -106,11 +106,14 @@ class PendingMemory:
         )
 
     def describe_largest(self) -> str:
-        """Return the holder for which most waits in words, "" before the first check."""
-        if not self.waiting:
-            return ""
-        holder, size_bytes = max(self.waiting.items(), key=_second)
-        return f"{size_bytes} octets wait in memory for {holder}, the most of all"
+        """Return the holder for which most waits in words, "" if nothing does or before the first check."""
+        holder, size_bytes = max(self.waiting.items(), key=_second, default=("", 0))
+        return f"{size_bytes} octets wait in memory for {holder}, the most of all" if size_bytes else ""
+
+    def describe_failure(self) -> str:
+        """Return in words why memory is not relieved by temporary files, "" if the disk takes them."""
+        reason = "" if self._spiller is None else self._spiller.reason
+        return f"no temporary file can be written: {reason}" if reason else ""
 
     def remark(self, holder: str) -> str:
         """Return in words what a user has lost, "" for nothing."""
@@ -146,7 +149,7 @@ class PendingMemory:
 
     def is_failing(self) -> bool:
         """Say whether the disk refuses temporary files; then producers wait, as it is nobody's fault."""
-        return self._spiller is not None and bool(self._spiller.reason)
+        return bool(self.describe_failure())
 
     def discard(self, queue: Queue, wanted_bytes: float) -> Iterator[int]:
         """Drop the oldest messages of a subscription, those of the lowest priority first; yield steps."""

@@ -296,3 +296,20 @@ def test_a_message_that_came_back_from_between_those_behind_the_log_is_dropped_l
     assert lane.volatile[0].position < lane.returned[0].position
     list(world.pending_memory.discard(queue, 1 << 30))
     assert (len(lane.volatile), len(lane.returned), queue.dropped_count) == (0, 0, 3)
+
+
+def test_who_waits_at_the_memory_reads_why_and_nothing_about_holders_of_nothing() -> None:
+    """A queue's own messages fill the memory, and subscribers have taken theirs."""
+    world = world_with()
+    subscribe(world, enter(world, "u"), 2, prefetch=1_000)
+    producer = enter(world, "p")
+    world.files.fail("pwrite", ENOSPC, count=1_000_000)
+    gate = gates.OPEN
+    while gate == gates.OPEN:
+        gate = world.try_send(bytes(900), persistent=False)
+        world.turn()
+        world.advance(1)
+    world.park(producer, gate, world.queue("q"))
+    (reason,) = world.reasons(producer)
+    assert reason.startswith("memory: queue://q; no temporary file can be written: ") and "No space left" in reason
+    assert "wait in memory" not in reason
