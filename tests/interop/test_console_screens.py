@@ -203,6 +203,27 @@ def test_scheduled_messages_are_cancelled(page: Console, rest: RestClient, uniqu
     page.has("It is cancelled.")
 
 
+def test_a_durable_subscription_that_was_left_is_deleted(
+    page: Console, connect: Connect, rest: RestClient, unique: Callable[[str], str]
+) -> None:
+    name = unique("left")
+    client = connect("1.2", headers={"client-id": name})
+    client.subscribe(f"/topic/{name}", "client-individual", **{"activemq.subscriptionName": "bills"})
+    rest.send(f"topic://{name}", "x")
+    page.open("subscriptions")
+    page.has("durable subscriptions.")
+    page.search(name)
+    page.has("1 durable subscriptions.")
+    (row,) = page.cells("Durable subscriptions")
+    assert row == ["bills", name, f"topic://{name}", "", "", "1", "1", ""]
+    client.close()
+    page.has("Delete")
+    page.press("Delete")
+    page.has("Delete the subscription bills with the 1 messages that wait for it?")
+    page.press("Yes")
+    page.has("bills is deleted.", "0 durable subscriptions.")
+
+
 def test_prepared_transactions_are_decided_and_forgotten(
     page: Console, shared_gateway: GatewayProcess, rest: RestClient, unique: Callable[[str], str]
 ) -> None:
@@ -330,6 +351,7 @@ def test_axe_finds_nothing_serious(
         "producers",
         "schedule",
         "transactions",
+        "subscriptions",
         "store",
         "alarms",
         f"settings/{name}",

@@ -1,7 +1,7 @@
 // The console: it draws the view that the address names after #, and again after each sample of the gateway.
 
 import { connectionView, destinationView, historyView, settingsView, whyView } from "./destination.js";
-import { listView, restart } from "./lists.js";
+import { listView, restart, subscriptionsView } from "./lists.js";
 import { deadView, messagesView, messageView, sendView } from "./messages.js";
 import { alarmsView, producersView, scheduleView, storeView, transactionsView } from "./operation.js";
 import { address, ask, bytes, element, facts, form, logIn, remove, say, session, shown } from "./page.js";
@@ -34,6 +34,7 @@ const VIEWS = {
   producers: () => producersView(overview),
   alarms: () => alarmsView(overview),
   schedule: scheduleView,
+  subscriptions: subscriptionsView,
   transactions: transactionsView,
   store: storeView,
   settings: settingsView,

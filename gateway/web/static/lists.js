@@ -1,7 +1,7 @@
 // Lists of destinations, consumers and connections: the gateway searches, sorts and pages.
 
 import { charts } from "./charts.js";
-import { ask, bytes, destinationLink, duration, element, link, path, shown, table, uriLink } from "./page.js";
+import { action, ask, bytes, destinationLink, duration, element, link, path, send, shown, table, uriLink } from "./page.js";
 
 const PAGE = 50;
 const list = { search: "", sort: "", offset: 0 };
@@ -97,5 +97,33 @@ export async function listView(what) {
     title: caption,
     frame: () => searchForm(label),
     content: [...figures, table(caption, columns, answer[what], { by, choose }), pager(answer)],
+  };
+}
+
+const SHOWN = 200;
+
+export async function subscriptionsView() {
+  const query = new URLSearchParams({ search: list.search, limit: SHOWN });
+  const { durable, subscriptions: rows } = await ask(`../api/subscriptions?${query}`);
+  const remove = (row) =>
+    action("Delete", `Delete the subscription ${row.name} with the ${shown(row.waiting)} messages that wait for it?`, async () => {
+      await send("../api/subscriptions/delete", { client_id: row.client_id, name: row.name });
+      return `${row.name} is deleted.`;
+    });
+  const columns = [
+    ["Name", (row) => row.name],
+    ["Client id", (row) => row.client_id],
+    ["Topic", (row) => (row.source.includes("*") || row.source.endsWith(">") ? row.source : uriLink(row.source))],
+    ["Selector", (row) => row.selector],
+    ["Owner", (row) => row.owner],
+    ["Consumers", (row) => row.consumers],
+    ["Waiting", (row) => row.waiting],
+    ["Actions", (row) => (row.consumers ? "" : remove(row))],
+  ];
+  const words = `${shown(durable)} durable subscriptions${durable > rows.length ? `, the first ${shown(rows.length)} of which are shown` : ""}.`;
+  return {
+    title: "Durable subscriptions",
+    frame: () => searchForm("Search names, client ids, topics, owners"),
+    content: [element("p", {}, words), table("Durable subscriptions", columns, rows)],
   };
 }
