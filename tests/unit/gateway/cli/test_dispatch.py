@@ -5,9 +5,12 @@ from __future__ import annotations
 import io
 import json
 import os
+import shutil
+import signal
 import stat
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -261,8 +264,19 @@ def test_a_hang_up_while_modules_are_loaded_does_not_end_a_gateway(module: str) 
     assert b"/nowhere.yaml" in done.stderr
 
 
-def interrupted(module: str, what: str, argv: list[str]) -> subprocess.CompletedProcess[bytes]:
-    """Run a command in a process that does ``what`` when it imports ``module``."""
+@pytest.mark.parametrize("argv", [["run", "--config", "/nowhere.yaml"], ["check-config", "--json-schema"]])
+def test_the_first_process_of_a_container_ends_while_it_starts(argv: list[str]) -> None:
+    first = ["unshare", "--user", "--map-root-user", "--pid", "--fork"]
+    if shutil.which("unshare") is None or subprocess.run([*first, "true"], capture_output=True, check=False).returncode:
+        pytest.skip("no process can be the first one here")
+    done = interrupted("gateway.cli.dispatch", "os.kill(os.getpid(), signal.SIGTERM)", argv, first)
+    assert (done.returncode, done.stdout, done.stderr) == (128 + signal.SIGTERM, b"", b"")
+
+
+def interrupted(
+    module: str, what: str, argv: list[str], before: Sequence[str] = ()
+) -> subprocess.CompletedProcess[bytes]:
+    """Run a command in a process that does ``what`` when it imports ``module``.  before: words of a program around."""
     program = (
         "import os, signal, sys\n"
         "class Interrupting:\n"
@@ -273,7 +287,7 @@ def interrupted(module: str, what: str, argv: list[str]) -> subprocess.Completed
         "from gateway.__main__ import main\n"
         f"sys.exit(main({argv!r}))\n"
     )
-    command = [sys.executable, "-c", program]
+    command = [*before, sys.executable, "-c", program]
     return subprocess.run(command, cwd=ROOT, capture_output=True, check=False, timeout=60)
 
 
