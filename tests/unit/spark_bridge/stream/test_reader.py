@@ -28,7 +28,7 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore"),  # pyspark's own
 ]
 
-TRIES = 6
+TRIES = 20
 Take = Callable[[DataFrame, int], None]
 
 
