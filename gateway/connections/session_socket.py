@@ -19,6 +19,8 @@ from gateway.process.counters import GatewayCounters
 from protocols.connection import ProtocolConnection
 from protocols.peer_socket import LoggedIn
 
+LOGIN_LOOK_S: Final = 60.0  # between two looks at the wall clock, which may be set while a login lasts
+
 log: Final = logging.getLogger("penstock.connection")
 
 
@@ -90,8 +92,7 @@ class SessionSocket(Flushable):
     def login_checked(self, found: LoggedIn | None) -> None:
         """Take the result of the host's check, None for a refusal.  A login that ends has the connection end then."""
         self._login = found
-        if found is not None and found.ends_s is not None:
-            self._login_end = asyncio.get_running_loop().call_later(found.ends_s - time(), self._login_ends)
+        self._await_login_end()
         self.credentials_checked(found is not None)
 
     @abstractmethod
@@ -212,8 +213,18 @@ class SessionSocket(Flushable):
         if self._login_end is not None:
             self._login_end.cancel()
 
-    def _login_ends(self) -> None:
-        self._engine_loop.login_ends.later(self.end_login)
+    def _await_login_end(self) -> None:
+        login = self._login
+        if login is not None and login.ends_s is not None:
+            left_s = max(0.0, min(login.ends_s - time(), LOGIN_LOOK_S))
+            self._login_end = asyncio.get_running_loop().call_later(left_s, self._look_at_login)
+
+    def _look_at_login(self) -> None:
+        login = self._login
+        if login is not None and login.ends_s is not None and time() >= login.ends_s:
+            self._engine_loop.login_ends.later(self.end_login)
+        else:
+            self._await_login_end()
 
     def _cancel_tick(self) -> None:
         if self._tick is not None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import select
 import socket
+import time
 from collections.abc import Callable
 
 import pytest
@@ -12,7 +13,7 @@ import pytest
 from gateway.connections.admission import Admission, Place
 from gateway.connections.connection import FULL_READ_BYTES, Connection
 from gateway.connections.orderly_close import LINGER_ROUNDS, OrderlyClose
-from gateway.connections.session_socket import SessionSocket
+from gateway.connections.session_socket import LOGIN_LOOK_S, SessionSocket
 from gateway.loop.engine_loop import LOGIN_ENDS_A_TURN
 from protocols.detect import AMQP_1_0
 from protocols.input_share import INPUT_STEPS
@@ -107,6 +108,17 @@ async def test_of_logins_that_end_at_once_a_few_end_in_each_turn() -> None:
         counts.append(sum(len(session.given_up) for session in world.host.sessions))
         assert counts[-1] - counts[-2] <= LOGIN_ENDS_A_TURN * max(1, world.engine_loop.turn - turn)
     assert all(session.given_up == [EXPIRED] for session in world.host.sessions)
+
+
+async def test_the_end_of_a_login_is_looked_for_again_while_the_clock_may_be_set(world: ConnectionWorld) -> None:
+    """The timers of the loop do not hear of a wall clock that is set, or of a machine that has slept."""
+    loop = asyncio.get_running_loop()
+    before = set(loop._scheduled)  # type: ignore[attr-defined]
+    world.connection.login_checked(LoggedIn("ann", frozenset(), ends_s=time.time() + 86_400, is_external=True))
+    (timer,) = set(loop._scheduled) - before  # type: ignore[attr-defined]
+    assert timer.when() - loop.time() <= LOGIN_LOOK_S
+    world.connection.connection_lost(None)
+    assert timer.cancelled()
 
 
 async def test_a_defect_at_the_end_of_a_login_ends_the_connection_or_the_gateway(world: ConnectionWorld) -> None:
