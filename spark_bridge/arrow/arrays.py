@@ -50,9 +50,10 @@ def binaries(octets: list[bytes]) -> pa.Array:
     return _joined(pa.binary(), octets)
 
 
-def whole_numbers(texts: pa.Array, digits: int) -> pa.Array:
-    """Return whole numbers of at most so many digits, null for any other text."""
-    is_number = pc.match_substring_regex(texts, f"^[0-9]{{1,{digits}}}$")
+def whole_numbers(texts: pa.Array, digits: int, is_signed: bool = False) -> pa.Array:
+    """Return whole numbers of at most so many digits, null for any other text.  is_signed: also those below 0."""
+    sign = "-?" if is_signed else ""
+    is_number = pc.match_substring_regex(texts, f"^{sign}[0-9]{{1,{digits}}}$")
     return pc.if_else(is_number, texts, pa.nulls(len(texts), texts.type)).cast(pa.int64())
 
 

@@ -31,7 +31,7 @@ DIGITS: Final = 14  # of milliseconds up to the year 5138
 def field_columns(named: dict[str, pa.Array]) -> dict[str, pa.Array]:
     """Return the columns; a number that is none is null.  named: a column of texts for each of HEADERS."""
     return {column: named[header] for column, header in TEXTS.items()} | {
-        "group_sequence": whole_numbers(named[GROUP_SEQUENCE], DIGITS),
+        "group_sequence": whole_numbers(named[GROUP_SEQUENCE], DIGITS, is_signed=True),
         "sent_time": _times(whole_numbers(named[SENT_TIME], DIGITS)),
     }
 

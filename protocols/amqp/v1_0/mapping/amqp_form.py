@@ -17,6 +17,7 @@ from protocols.amqp.v1_0.mapping.jms_types import (
     OBJECT_MESSAGE,
     STREAM_MESSAGE,
     TEXT_MESSAGE,
+    group_sequence_for,
 )
 from protocols.amqp.v1_0.mapping.map_body import amqp_map
 from protocols.amqp.v1_0.mapping.property_types import typed_property
@@ -24,7 +25,7 @@ from protocols.amqp.v1_0.mapping.stomp_headers import ANNOTATION_HEADER, RAW, am
 from protocols.amqp.v1_0.wire.messages import sections as at
 from protocols.amqp.v1_0.wire.types.value_decoder import ITEMS_MAX
 from protocols.amqp.v1_0.wire.types.value_encoder import described_list, encode, is_within_limits
-from protocols.amqp.v1_0.wire.types.values import Byte, Described, Symbol, Timestamp, UInt, ULong, Value
+from protocols.amqp.v1_0.wire.types.values import Byte, Described, Symbol, Timestamp, ULong, Value
 from protocols.broker_headers import (
     JMS_DESTINATION,
     JMS_REPLY_TO,
@@ -92,8 +93,7 @@ def amqp_sections(message: Message, kind: int, name: str, message_id: str) -> tu
     properties[at.REPLY_TO_GROUP_ID] = headers.get(GROUP_HEADER)
     if USER in headers:
         properties[at.USER_ID] = headers[USER].encode()
-    sequence = _whole(headers.get("JMSXGroupSeq"), 2**32)
-    properties[at.GROUP_SEQUENCE] = None if sequence is None else UInt(sequence)
+    properties[at.GROUP_SEQUENCE] = group_sequence_for(headers.get("JMSXGroupSeq"))
     timestamp = _whole(headers.get("timestamp"), 2**63)
     properties[at.CREATION_TIME] = Timestamp(message.store_time_ms if timestamp is None else timestamp)
     if message.expires_ms:

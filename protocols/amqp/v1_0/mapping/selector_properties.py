@@ -14,6 +14,7 @@ from engine.values.message import Message
 from protocols.amqp.v1_0.mapping.addresses import JMS_DESTINATION_KINDS
 from protocols.amqp.v1_0.mapping.contents import Contents, read_contents, read_headers
 from protocols.amqp.v1_0.mapping.jms_ids import id_text
+from protocols.amqp.v1_0.mapping.jms_types import group_sequence_of
 from protocols.amqp.v1_0.wire.errors import DecodeError
 from protocols.amqp.v1_0.wire.messages import sections as at
 from protocols.amqp.v1_0.wire.types.values import Value
@@ -80,8 +81,7 @@ class AmqpProperties(Properties):
             case "JMSReplyTo":
                 return _qualified(self._read().field(at.REPLY_TO), self._read().annotation(JMS_REPLY_TO))
             case "JMSXGroupSeq":
-                sequence = self._read().field(at.GROUP_SEQUENCE)
-                return int(sequence) if isinstance(sequence, int) else None
+                return group_sequence_of(self._read().field(at.GROUP_SEQUENCE))
             case "JMSXUserID":
                 user = self._read().field(at.USER_ID)
                 return user.decode("utf-8", "replace") if isinstance(user, bytes) else None

@@ -19,7 +19,7 @@ from typing import Final
 from engine.values.message import TEXT, annotation
 from protocols.amqp.v1_0.mapping.contents import Contents, read_contents, read_headers
 from protocols.amqp.v1_0.mapping.jms_ids import id_text
-from protocols.amqp.v1_0.mapping.jms_types import TEXT_MESSAGE
+from protocols.amqp.v1_0.mapping.jms_types import TEXT_MESSAGE, group_sequence_of
 from protocols.amqp.v1_0.mapping.property_types import TYPE_NAMES, property_text
 from protocols.amqp.v1_0.mapping.stomp_headers import ANNOTATION_HEADER, RAW, stomp_address
 from protocols.amqp.v1_0.wire.errors import DecodeError
@@ -149,10 +149,12 @@ def _of_properties(contents: Contents) -> dict[str, str]:
         value = field(place)
         if isinstance(value, str):
             headers[name] = str(value)
-    for name, place in (("timestamp", at.CREATION_TIME), ("JMSXGroupSeq", at.GROUP_SEQUENCE)):
-        value = field(place)
-        if isinstance(value, int):
-            headers[name] = str(int(value))
+    created = field(at.CREATION_TIME)
+    if isinstance(created, int):
+        headers["timestamp"] = str(int(created))
+    sequence = group_sequence_of(field(at.GROUP_SEQUENCE))
+    if sequence is not None:
+        headers["JMSXGroupSeq"] = str(sequence)
     user_id = field(at.USER_ID)
     if isinstance(user_id, bytes):
         headers[USER] = user_id.decode("utf-8", "replace")

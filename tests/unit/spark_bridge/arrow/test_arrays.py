@@ -6,7 +6,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from spark_bridge.arrow.arrays import from_numpy, rows_by_code, strings, to_numpy
+from spark_bridge.arrow.arrays import from_numpy, rows_by_code, strings, to_numpy, whole_numbers
 
 
 @pytest.mark.parametrize("kind", ["i4", "i8", "u1", "u4"])
@@ -43,3 +43,9 @@ def test_the_rows_of_each_value(values: list[int]) -> None:
     encoded = from_numpy(np.array(values, dtype=np.int64)).dictionary_encode()
     rows = [group.tolist() for group in rows_by_code(encoded)]
     assert rows == [[row for row, one in enumerate(values) if one == value] for value in dict.fromkeys(values)]
+
+
+def test_a_group_sequence_may_be_below_0_and_a_time_may_not() -> None:
+    texts = pa.array(["-1", "7", "-", "x", None])
+    assert whole_numbers(texts, 14, is_signed=True).to_pylist() == [-1, 7, None, None, None]
+    assert whole_numbers(texts, 14).to_pylist() == [None, 7, None, None, None]

@@ -204,6 +204,35 @@ def test_properties_for_stomp() -> None:
     assert received["message-id"].startswith("ID:c0ffee00-")
 
 
+GROUP_SEQUENCES = [("-1", 2**32 - 1), ("-2147483648", 2**31), ("0", 0), ("2147483647", 2**31 - 1)]
+
+
+@pytest.mark.parametrize(("jms", "amqp"), GROUP_SEQUENCES)
+def test_a_group_sequence_is_an_int_of_java_with_the_same_bits(jms: str, amqp: int) -> None:
+    received = to_stomp(message((at.VALUE, "x"), properties={at.GROUP_ID: "g", at.GROUP_SEQUENCE: UInt(amqp)}))
+    assert received["JMSXGroupSeq"] == jms
+    sent = to_amqp(b"x", JMSXGroupID="g", JMSXGroupSeq=jms)[at.PROPERTIES]
+    assert sent[at.GROUP_SEQUENCE] == UInt(amqp)
+
+
+@pytest.mark.parametrize("text", ["-2147483649", "4294967296", "--1", "-", "1.5", ""])
+def test_a_group_sequence_that_is_no_int_has_no_field(text: str) -> None:
+    sent = to_amqp(b"x", JMSXGroupID="g", JMSXGroupSeq=text)[at.PROPERTIES]
+    assert len(sent) <= at.GROUP_SEQUENCE
+
+
+def test_a_jms_client_of_amqp_ends_a_group() -> None:
+    gateway = AmqpGateway()
+    peer = gateway.amqp_sender("q")
+    readers = [gateway.amqp_session() for _ in range(2)]
+    for reader in readers:
+        reader.attach_receiver("q", credit=10)
+    for body, sequence in (("1", 1), ("2", 2**32 - 1), ("3", 1)):
+        peer.transfer(message((at.VALUE, body), properties={at.GROUP_ID: "g", at.GROUP_SEQUENCE: UInt(sequence)}))
+    first, second = (reader.messages() for reader in readers)
+    assert (len(first), len(second)) == (2, 1)
+
+
 # -- STOMP to AMQP
 
 
