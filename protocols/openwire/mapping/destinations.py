@@ -72,8 +72,10 @@ def _named(engine: EngineApi, destination: Destination) -> list[tuple[int, str]]
 
 
 def _meant(engine: EngineApi, kind: int, name: str) -> int:
-    """Return the kind that is meant: temporary queues of other protocols are shown to clients as queues."""
-    if kind != kinds.QUEUE or not name.startswith(TEMPORARY_PREFIX):
+    """Return the kind that is meant: temporary destinations of other protocols are shown as queues and topics."""
+    if kind not in (kinds.QUEUE, kinds.TOPIC) or not name.startswith(TEMPORARY_PREFIX):
         return kind
     temporary = engine.destinations.temporaries.get(name)
-    return kinds.TEMP_QUEUE if temporary is None else temporary.kind
+    if temporary is not None:
+        return temporary.kind
+    return kinds.TEMP_QUEUE if kind == kinds.QUEUE else kinds.TEMP_TOPIC

@@ -424,17 +424,20 @@ def test_others_answer_to_temporary_queues() -> None:
     assert asker.texts() == ["answer"]
 
 
-def test_openwire_answers_to_temporary_queues_of_others() -> None:
+@pytest.mark.parametrize(("kind", "shown_as"), [("queue", identities.QUEUE), ("topic", identities.TOPIC)])
+def test_openwire_answers_to_temporary_destinations_of_others(kind: str, shown_as: int) -> None:
     gateway = OpenWireGateway()
-    stomp = gateway.subscriber("/temp-queue/answers")
+    stomp = gateway.subscriber(f"/temp-{kind}/answers", ack="auto")
     server = gateway.openwire_consumer(queue("rpc"))
-    stomp.publish("/queue/rpc", b"ask", reply_to="/temp-queue/answers")
+    stomp.publish("/queue/rpc", b"ask", reply_to=f"/temp-{kind}/answers")
     (dispatch,) = server.dispatches()
     reply_to = message_in(dispatch).reply_to
     assert reply_to is not None
-    assert reply_to.kind == identities.QUEUE  # clients publish to temporary ones only if they have heard of them
+    assert reply_to.kind == shown_as  # clients publish to temporary ones only if they have heard of them
     server.send(server.message(reply_to, "answer"))
     assert stomp.bodies() == [b"answer"]
+    stomp.vanish()
+    assert server.refused(server.message(reply_to, "late")).class_name == "javax.jms.InvalidDestinationException"
 
 
 def test_a_temporary_destination_of_another_connection() -> None:
