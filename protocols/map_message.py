@@ -23,6 +23,7 @@ import json
 import math
 import re
 from dataclasses import dataclass
+from struct import pack, unpack
 from typing import Any, Final
 from xml.etree.ElementTree import Element, ParseError
 from xml.sax.saxutils import escape
@@ -74,6 +75,15 @@ class Typed:
 
 
 Map = dict[str, Typed]
+
+
+def number_kind(value: int | float) -> str:
+    """Return the smallest type that holds a number exactly: JMS reads it as any larger one (3.1, section 3.11.3)."""
+    if isinstance(value, float):
+        is_float = abs(value) <= _FLOAT_MAX and unpack(">f", pack(">f", value))[0] == value
+        return FLOAT if is_float else DOUBLE
+    held = (kind for kind, bits in WHOLE_BITS.items() if -(1 << (bits - 1)) <= value < 1 << (bits - 1))
+    return next(held, LONG)
 
 
 @dataclass(slots=True, eq=False)

@@ -171,10 +171,8 @@ def _typed(value: object) -> Typed:
     """Raises: MapError."""
     if isinstance(value, bool):
         return Typed(words.BOOLEAN, value)
-    if isinstance(value, int):
-        return Typed(words.LONG, value)
-    if isinstance(value, float):
-        return Typed(words.DOUBLE, value)
+    if isinstance(value, int | float):
+        return Typed(words.number_kind(value), value)
     if isinstance(value, str):
         return Typed(words.STRING, value)
     if value is None:

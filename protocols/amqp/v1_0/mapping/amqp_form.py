@@ -19,7 +19,7 @@ from protocols.amqp.v1_0.mapping.jms_types import (
     TEXT_MESSAGE,
     group_sequence_for,
 )
-from protocols.amqp.v1_0.mapping.map_body import amqp_map
+from protocols.amqp.v1_0.mapping.map_body import amqp_map, stream_value
 from protocols.amqp.v1_0.mapping.property_types import typed_property
 from protocols.amqp.v1_0.mapping.stomp_headers import ANNOTATION_HEADER, RAW, amqp_address, is_annotation, is_property
 from protocols.amqp.v1_0.wire.messages import sections as at
@@ -203,6 +203,8 @@ def _from_json(body: bytes, was: str) -> tuple[bytes, int] | None:
         value = json.loads(body)
         if value is None or (was == "sequence" and not isinstance(value, list)) or not is_within_limits(value):
             return None
+        if was == "sequence":
+            value = [stream_value(one) for one in value]
         section = encode(Described(ULong(at.VALUE if was == "value" else at.SEQUENCE), value))
     except (ValueError, RecursionError):  # no JSON, too deep for its reader, or a number of more than 64 bits
         return None

@@ -21,7 +21,7 @@ from protocols.amqp.v1_0.wire.types.values import (
     UShort,
     Value,
 )
-from protocols.map_message import DEPTH_MAX, Budget, Map, MapError, Typed
+from protocols.map_message import DEPTH_MAX, Budget, Map, MapError, Typed, number_kind
 
 # AMQP's types -> the narrowest of JMS that holds all of their values (AMQP JMS mapping 1.0, section 3.1.2).
 _KINDS: Final[dict[type, str]] = {
@@ -61,6 +61,13 @@ def typed_map(values: dict[Value, Value]) -> Map:
 def amqp_map(values: Map) -> dict[Value, Value]:
     """Return the map in the types of AMQP."""
     return {name: _amqp_value(typed) for name, typed in values.items()}
+
+
+def stream_value(value: Value) -> Value:
+    """Return a value of a StreamMessage; a number has the smallest type that holds it."""
+    if type(value) is int or type(value) is float:
+        return _amqp_value(Typed(number_kind(value), value))
+    return value
 
 
 def _typed_map(values: dict[Value, Value], depth: int, budget: Budget) -> Map:

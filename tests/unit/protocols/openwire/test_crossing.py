@@ -19,7 +19,7 @@ from protocols.amqp.v1_0.mapping.jms_types import (
     TEXT_MESSAGE,
 )
 from protocols.amqp.v1_0.wire.types.value_encoder import encode as amqp_value
-from protocols.amqp.v1_0.wire.types.values import Described, Int, Symbol, UInt, ULong, Value
+from protocols.amqp.v1_0.wire.types.values import Byte, Described, Float, Int, Short, Symbol, UInt, ULong, Value
 from protocols.broker_headers import JMS_TYPE
 from protocols.map_message import Map, Typed, read_map
 from protocols.message_lines import JAVA_OBJECT, MESSAGE_ID_HEADER, TYPES_HEADER
@@ -192,8 +192,30 @@ def test_openwire_gets_what_amqp_sends() -> None:
         "s": Typed(words.STRING, "y"),
     }
     assert read_property_map(the_map.content or b"") == {"i": Typed(words.INT, 5), "d": Typed(words.DOUBLE, 0.5)}
-    assert read_stream(stream.content or b"") == [Typed(words.LONG, 1), Typed(words.STRING, "s")]
+    assert read_stream(stream.content or b"") == [Typed(words.BYTE, 1), Typed(words.STRING, "s")]
     assert octets.content == b"\1\xff"
+
+
+TYPES: dict[str, Any] = {words.BYTE: Byte, words.SHORT: Short, words.INT: Int, words.FLOAT: Float}
+NUMBERS = [
+    (words.BYTE, -128), (words.SHORT, 128), (words.INT, 2**15), (words.INT, -(2**31)), (words.LONG, 2**31),
+    (words.LONG, 2**63 - 1), (words.FLOAT, 1.5), (words.DOUBLE, 0.1), (words.DOUBLE, 1e300), (words.BOOLEAN, True),
+]  # fmt: skip
+
+
+def test_numbers_of_a_stream_cross_in_the_smallest_type_which_jms_reads_as_any_larger_one() -> None:
+    gateway = OpenWireGateway()
+    amqp, stomp = gateway.amqp_session(), gateway.connect()
+    amqp.attach_receiver("topic://t", credit=10)
+    peer = gateway.openwire_consumer(topic("t"))
+    stomp.publish("/topic/t", json.dumps([value for _, value in NUMBERS]).encode(), amqp_body="sequence")
+    (dispatch,) = peer.dispatches()
+    assert read_stream(message_in(dispatch).content or b"") == [Typed(kind, value) for kind, value in NUMBERS]
+    (payload,) = amqp.messages()
+    sequence = [
+        value if kind in (words.LONG, words.DOUBLE, words.BOOLEAN) else TYPES[kind](value) for kind, value in NUMBERS
+    ]
+    assert payload.endswith(amqp_value(Described(ULong(0x76), sequence)))
 
 
 @pytest.mark.parametrize("key", ["", "JMSXGroupFirstForConsumer"])
