@@ -235,7 +235,8 @@ class Directory:
             if connection.bind():
                 return connection
         except BaseException:
-            self.leave(connection)
+            with contextlib.suppress(*_FAULTS):  # without a socket it fails, and the first error says why
+                self.leave(connection)
             if (endpoint := endpoint_of(connection.socket)) is not None:  # which it leaves open after a failure
                 endpoint.close()
             raise
@@ -277,6 +278,24 @@ class _Bound:
             self._directory.leave(self._connection)
 
 
+class _CheckedTls(ldap3.Tls):  # type: ignore[misc]  # the library has no types
+    """TLS in which OpenSSL compares the directory's name or address with its certificate.
+
+    From Python 3.12 on the library's own comparison knows no addresses.
+    """
+
+    def __init__(self, config: LdapConfig) -> None:
+        """Raises: OSError."""
+        super().__init__(validate=ssl.CERT_REQUIRED)
+        self._context = ssl.create_default_context(cafile=config.ca or None)
+
+    def wrap_socket(self, connection: Any, do_handshake: bool = False) -> None:
+        """Raises: OSError."""
+        connection.socket = self._context.wrap_socket(
+            connection.socket, do_handshake_on_connect=do_handshake, server_hostname=connection.server.host
+        )
+
+
 def _require_names(config: LdapConfig) -> None:
     """Raises: WrongName."""
     for key, name in (
@@ -294,10 +313,9 @@ def _require_names(config: LdapConfig) -> None:
 
 def _server(config: LdapConfig) -> Any:
     """Raises: OSError."""
-    if config.ca:
-        ssl.create_default_context(cafile=config.ca)
-    tls = ldap3.Tls(validate=ssl.CERT_REQUIRED, ca_certs_file=config.ca or None)
-    return ldap3.Server(config.url, connect_timeout=math.ceil(config.time_ms / 1_000), get_info=ldap3.NONE, tls=tls)
+    return ldap3.Server(
+        config.url, connect_timeout=math.ceil(config.time_ms / 1_000), get_info=ldap3.NONE, tls=_CheckedTls(config)
+    )
 
 
 def _password(path: str) -> str:

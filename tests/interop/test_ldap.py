@@ -140,6 +140,16 @@ def test_a_certificate_of_nobody_who_is_known(slapd: Slapd, start_gateway: Start
     assert "security.ldap: ldaps://" in gateway.log.read_text()
 
 
+def test_a_certificate_of_another_host(start_gateway: StartGateway, tmp_path: Path) -> None:
+    certificates = Certificates(tmp_path)
+    certificates.gateway = certificates.issue("elsewhere", "elsewhere.example")
+    with running_slapd(tmp_path / "slapd", certificates) as slapd:
+        for url, more in ((slapd.ldaps, ""), (slapd.ldap, "\n    start-tls: true")):
+            gateway = start_gateway(config(url, f'{TEMPLATE}\n    ca: "{certificates.ca}"{more}'))
+            assert outcome("stomp", gateway, "ann", "secret") == REFUSED
+            assert "IP address mismatch" in gateway.log.read_text()
+
+
 def test_a_changed_password_and_an_outage(slapd: Slapd, start_gateway: StartGateway) -> None:
     gateway = start_gateway(config(slapd.ldap))
     ann = Stomp(gateway, "secret", "ann")
