@@ -31,8 +31,15 @@ class AutoCreate:
 
 def entries(settings: Sequence[AutoCreate]) -> Iterator[tuple[AutoCreate, int, Taken]]:
     """Return the entries of all settings of a file, each with its kind and value."""
+    settings = [one for one in settings if one.said]
+    patterns = [one for one in settings if not one.pattern.is_exact]
+    exact: dict[tuple[str, ...], list[AutoCreate]] = {}
     for one in settings:
-        broader = [other for other in settings if other.pattern.covers(one.pattern)]
+        if one.pattern.is_exact:
+            exact.setdefault(one.pattern.elements, []).append(one)
+    for one in settings:
+        broader = [other for other in patterns if other.pattern.covers(one.pattern)]
+        broader += exact.get(one.pattern.elements, ())
         broader.sort(key=lambda other: precedence(other.pattern, other.kinds))
         for kind in (QUEUE, TOPIC):
             if not kind & one.kinds or one.said.keys().isdisjoint((kind, BOTH)):
