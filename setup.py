@@ -1,7 +1,8 @@
-"""The compiled build: mypyc compiles the hot files.  docs/how-to/compiled.md; all else is in pyproject.toml.
+"""What a C compiler builds: native functions, and the hot files by mypyc.  docs/how-to/compiled.md has more.
 
-``PENSTOCK_COMPILED`` decides: 1 compiles or fails, 0 does not compile.  Without it a wheel is compiled where there is
-a C compiler and pure where there is none, and nothing else is compiled.
+``PENSTOCK_COMPILED`` decides about the hot files: 1 compiles them or fails, 0 does not compile.  Without it a wheel is
+compiled where there is a C compiler and pure where there is none, and nothing else is compiled.  The native functions
+are in each compiled build, and in an editable installation where there is a C compiler.  All else is in pyproject.toml.
 """
 
 from __future__ import annotations
@@ -79,6 +80,11 @@ GATEWAY = """
     connections/connection connections/peer_watch connections/session_socket connections/unread_output
     loop/engine_loop loop/few_a_turn loop/ticks process/system_syncs process/workers
 """
+# Written in C.  Beside each is its clear form, the Python file without ``native_``, which serves where it is not built.
+NATIVE = """
+    engine/store/format/native_message_record protocols/stomp/codec/native_frame_octets
+    protocols/amqp/v1_0/wire/frames/native_transfer_octets
+"""
 
 
 def hot_files() -> list[str]:
@@ -92,6 +98,11 @@ def hot_files() -> list[str]:
             raise SystemExit(f"setup.py: {room} has no {', '.join(sorted(cold - names))}; take it from the list")
         hot += [f"{room}/{name}.py" for name in sorted(names - cold)]
     return hot
+
+
+def native_modules() -> dict[str, str]:
+    """Return the C files to compile, from the root, by their modules."""
+    return {path.replace("/", "."): f"{path}.c" for path in NATIVE.split()}
 
 
 def missing_tools() -> list[str]:
@@ -171,15 +182,16 @@ def parallel_build_ext() -> type[Command]:
             self.parallel = self.parallel or os.cpu_count() or 1
 
         def build_extensions(self) -> None:
-            library, *shims = self.extensions
+            natives = [one for one in self.extensions if one.name in native_modules()]
+            library, *shims = [one for one in self.extensions if one not in natives]
             with ThreadPoolExecutor(self.parallel) as pool:
                 for objects in pool.map(lambda unit: self.compile_unit(library, unit), library.sources):
                     library.extra_objects += objects
             library.sources = []
             files = gather_shims(shims, Path("build"))
-            self.extensions = [library, *(first for first, *_ in files)]
+            self.extensions = [library, *natives, *(first for first, *_ in files)]
             super().build_extensions()
-            self.extensions = [library, *shims]
+            self.extensions = [library, *natives, *shims]
             for first, *others in files:
                 for other in others:
                     target = Path(self.get_ext_fullpath(other.name))
@@ -199,10 +211,14 @@ def parallel_build_ext() -> type[Command]:
 
 
 def main() -> None:
-    from setuptools import setup
+    from setuptools import Extension, setup
 
+    natives = [
+        Extension(name, [source], extra_compile_args=["-O2"], optional=not is_compiled(sys.argv))
+        for name, source in native_modules().items()
+    ]
     if not is_compiled(sys.argv):
-        setup()
+        setup(ext_modules=natives if "editable_wheel" in sys.argv else [])
         return
     try:
         from mypyc.build import mypycify
@@ -221,12 +237,14 @@ def main() -> None:
     # by a capsule.  docs/decisions/0056
     # In files this large gcc spends minutes on the analysis for the warning.
     library.extra_compile_args += ["-fvisibility=hidden", "-Wno-misleading-indentation"]
-    setup(ext_modules=[library, *shims], cmdclass={"build_ext": parallel_build_ext()})
+    setup(ext_modules=[library, *natives, *shims], cmdclass={"build_ext": parallel_build_ext()})
 
 
 if __name__ == "__main__":
     if sys.argv[1:] == ["--hot-files"]:
         print(*hot_files(), sep="\n")
+    elif sys.argv[1:] == ["--native-files"]:
+        print(*native_modules().values(), sep="\n")
     elif sys.argv[1:] == ["--missing-tools"]:
         print(*missing_tools(), sep="\n")
     else:

@@ -29,9 +29,13 @@ TEXT
     return 1
 }
 
-# The inputs of an installation: the project file, the directory (scripts in .venv contain it), the extras.
+# The inputs of an installation: the project file, the native functions, the directory (scripts in .venv contain it), the
+# extras.
 wanted_state() {
-    printf '%s %s %s\n' "$(cksum <"$root/pyproject.toml")" "$root" "$1"
+    local inputs
+    inputs=$({ cat "$root/pyproject.toml" "$root/setup.py"
+        find "$root/engine" "$root/protocols" -name '*.[ch]' -print0 | LC_ALL=C sort -z | xargs -0 cat; } | cksum)
+    printf '%s %s %s\n' "$inputs" "$root" "$1"
 }
 
 is_installed() {
@@ -59,7 +63,7 @@ ensure_environment() {
             printf '%s\n' "$root" >"$root/.venv/place"
         fi
         printf 'Installing penstock[%s]; the first time this takes a minute or two\n' "$extras" >&2
-        # An editable installation is interpreted, and its build needs no mypyc.
+        # An editable installation is interpreted: its build needs no mypyc.  A C compiler, if any, builds the native functions.
         PENSTOCK_COMPILED=0 "$python" -m pip install --quiet --disable-pip-version-check --no-input \
             ${how[@]+"${how[@]}"} --editable "$root[$extras]" >&2
         wanted_state "$extras" >"$root/.venv/installed.new"

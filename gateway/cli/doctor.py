@@ -15,7 +15,7 @@ from typing import Final
 from config.model import ServerConfig
 from gateway.cli.shared.parsers import Subparsers, add_command, add_json_argument
 from gateway.process import exit_codes
-from gateway.process.build import COMPILED, build
+from gateway.process.build import COMPILED, build, has_native_functions
 from gateway.process.descriptors import RESERVED_DESCRIPTORS, connections_within, shortage
 from spark_bridge.spark.jvm import JavaNotFound, find_java_home, java_version, packaged_java
 
@@ -64,6 +64,7 @@ def examine() -> list[Finding]:
     return [
         Finding("python", f"{platform.python_implementation()} {platform.python_version()}"),
         _build(),
+        _native_functions(),
         _event_loop(),
         _checksums(),
         _spark(),
@@ -76,6 +77,13 @@ def _build() -> Finding:
     found = build()
     advice = "" if found == COMPILED else "scripts/build-compiled makes a faster one; docs/how-to/compiled.md"
     return Finding("build", found, advice=advice)
+
+
+def _native_functions() -> Finding:
+    if has_native_functions():
+        return Finding("native", "in use")
+    advice = "with a C compiler an installation has functions in C for the hot path; docs/how-to/compiled.md"
+    return Finding("native", "not in use", advice=advice)
 
 
 def _event_loop() -> Finding:

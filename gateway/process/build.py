@@ -1,4 +1,4 @@
-"""Which build is running: the hot files as they are, or compiled by mypyc."""
+"""Which build is running: the hot files as they are, or compiled by mypyc; and whether it has native functions."""
 
 from __future__ import annotations
 
@@ -16,3 +16,10 @@ def build() -> str:
     spec = find_spec(HOT)
     assert spec is not None and spec.origin is not None, f"{HOT} is not there"
     return INTERPRETED if spec.origin.endswith(".py") else COMPILED
+
+
+def has_native_functions() -> bool:
+    """Return whether the functions that are also written in C are used in that form."""
+    from engine.store.format.message_record import append_message, plain_append_message
+
+    return append_message is not plain_append_message

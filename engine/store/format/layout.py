@@ -172,8 +172,8 @@ MESSAGE_FIXED: Final[Struct] = Struct("<IIIBBHIIqQ")
 MESSAGE_FIXED_BYTES: Final = 40
 MESSAGE_HEAD_BYTES: Final = RECORD_HEADER_BYTES + MESSAGE_FIXED_BYTES
 # Both in one call, without size and crc: what the checksum covers first.
-MESSAGE_HEAD: Final = Struct("<BBHIQQqIIIB3xIIqQ")
-SIZE_AND_CRC: Final = Struct("<II")
+MESSAGE_HEAD: Final[Struct] = Struct("<BBHIQQqIIIB3xIIqQ")
+SIZE_AND_CRC: Final[Struct] = Struct("<II")
 MESSAGE_RECORD: Final = Struct("<IIBBHIQ8xqIIIB3xIIqQ")  # all of it but the sequence
 SETTLEMENT_FIXED: Final[Struct] = Struct("<IIBBHIq")
 SETTLEMENT_FIXED_BYTES: Final = 24

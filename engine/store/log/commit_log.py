@@ -12,6 +12,7 @@ from typing import Final
 from crc32c import crc32c
 
 from engine.store.format import layout
+from engine.store.format.message_record import PADDING, append_message
 from engine.store.format.record_encoder import pack_record
 from engine.store.log.log_files import LogFiles
 from engine.store.log.segment import Chunk, Segment
@@ -23,17 +24,14 @@ from engine.values.message import IN_TRANSACTION, Message
 from engine.values.pieces import PIECE_BYTES
 from engine.values.stored import DELIVERY_COUNT_MAX, Range
 
-MESSAGE: Final = layout.MESSAGE
 MESSAGE_HEAD_BYTES: Final = layout.MESSAGE_HEAD_BYTES
-PACK_HEAD: Final = layout.MESSAGE_HEAD.pack
-PACK_ENTRY: Final = layout.ENTRY.pack
+APPEND_MESSAGE: Final = append_message
 PACK_SIZE_AND_CRC: Final = layout.SIZE_AND_CRC.pack
 SETTLEMENT: Final = layout.SETTLEMENT
 SETTLEMENT_BYTES: Final = layout.ONE_RANGE_SETTLEMENT_BYTES
 PACK_SETTLEMENT_ENTRY: Final = layout.SETTLEMENT_ENTRY.pack
 SETTLEMENT_CHECK: Final = layout.listing_check(SETTLEMENT, 0)
 PACK_SETTLEMENT: Final = layout.ONE_RANGE_SETTLEMENT.pack
-PADDING: Final = [bytes(-size & 7) for size in range(8)]
 DIVIDED_BYTES: Final = 4 * PIECE_BYTES  # a larger transaction is written over several turns
 BATCH_PART: Final = 8  # a transaction begins a new segment for at most this part of it
 
@@ -78,9 +76,6 @@ class CommitLog:
 
     def append(self, message: Message, lane: ConsumeQueue) -> None:
         """Add a message to the batch and to its consume queue."""
-        annotations = message.annotations
-        headers = message.headers
-        body = message.body
         size = MESSAGE_HEAD_BYTES + message.size
         offset = self.end
         end = offset + ((size + 7) & ~7)
@@ -91,40 +86,25 @@ class CommitLog:
         time_ms = self.store_time_ms
         flags = message.flags | self._transaction_flag
         queue_offset = lane.tail
-        head = PACK_HEAD(
-            MESSAGE,
+        if not lane.is_touched:
+            self.state.touch(lane)
+        APPEND_MESSAGE(
+            self._parts,
+            lane.entries,
             message.encoding,
             flags,
             message.destination_id,
             offset,
             self.sequence,
             time_ms,
-            len(annotations),
-            len(headers),
-            len(body),
+            message.annotations,
+            message.headers,
+            message.body,
             message.priority,
             message.tag_hash,
             message.group_hash,
             message.expires_ms,
             queue_offset,
-        )
-        if not lane.is_touched:
-            self.state.touch(lane)
-        crc = crc32c(annotations, crc32c(head)) if annotations else crc32c(head)
-        crc = crc32c(body, crc32c(headers, crc))
-        self._parts += (PACK_SIZE_AND_CRC(size, crc), head, annotations, headers, body, PADDING[size & 7])
-        # The same as ``ConsumeQueue.add``, inlined: a call per message costs more than one percent.
-        lane.entries += PACK_ENTRY(
-            offset,
-            size,
-            flags & 255,
-            message.priority,
-            MESSAGE,
-            ~flags & 255,
-            message.tag_hash,
-            message.group_hash,
-            message.expires_ms,
-            time_ms,
         )
         lane.tail = queue_offset + 1
         lane.live_bytes += message.size

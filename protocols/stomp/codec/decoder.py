@@ -10,11 +10,11 @@ read it first tries three fast paths:
 
 from __future__ import annotations
 
-import re
 from typing import Final
 
 from protocols.errors import FrameError
 from protocols.stomp.codec.frame_limits import FrameLimits
+from protocols.stomp.codec.frame_octets import PLAIN_VALUE, value_between
 from protocols.stomp.codec.frames import ACK, NACK, SEND, Frame, Head
 from protocols.stomp.codec.head_parser import LENGTH_DIGITS
 from protocols.stomp.codec.reassembly import BETWEEN, FILLER, FILLERS, Reassembly
@@ -27,8 +27,10 @@ _CONTENT_LENGTH: Final = b"\ncontent-length:"
 _RECEIPT: Final = b"\nreceipt:"
 _RECEIPT_SIZE: Final = len(_RECEIPT)
 
-# A value that every version reads unchanged: no blanks to trim, no escape, no CR, nothing to decode.
-_PLAIN: Final = re.compile(rb"[!-\[\]-~]+")
+_ACK_START: Final = b"ACK\nid:"
+_ACK_END: Final = b"\n\n\0"
+_ACK_SIZE: Final = len(_ACK_START) + len(_ACK_END)
+_VALUE_BETWEEN: Final = value_between
 
 _ORD_CR: Final = 13
 _ORD_A: Final = 65
@@ -53,9 +55,8 @@ class Decoder(Reassembly):
         "_ack_frame",
         "_send_frame",
         "_guess_before",
-        "_guess_before_size",
         "_guess_after",
-        "_guess_after_size",
+        "_guess_size",
         "_guess_has_receipt",
         "_guess_head",
         "_guess_length",
@@ -72,9 +73,8 @@ class Decoder(Reassembly):
         self._ack_frame = Frame(ACK, self._ack, None, b"", b"")
         self._send_frame = Frame(SEND, self._head, None, None, b"")
         self._guess_before = b"\0"
-        self._guess_before_size = 1
         self._guess_after = b""
-        self._guess_after_size = 0
+        self._guess_size = 1
         self._guess_has_receipt = False
         self._guess_head = self._head
         self._guess_length = -1
@@ -108,52 +108,48 @@ class Decoder(Reassembly):
                 start = fillers.end()
 
         if octet == _ORD_S:
-            if buffer.startswith(self._guess_before, start):
-                at = start + self._guess_before_size
-                receipt: bytes | None = None
-                if self._guess_has_receipt:
-                    stop = buffer.find(self._guess_after, at, at + self._value_max + self._guess_after_size)
-                    if stop < 0:
-                        return self._next_known(start)
-                    receipt = buffer[at:stop]
-                    # A LF is not plain either: the match is the end of this very line.
-                    if not receipt.isalnum() and not _PLAIN.fullmatch(receipt):
-                        return self._next_known(start)
-                    at = stop + self._guess_after_size
-                end = at + self._guess_length if self._guess_length >= 0 else buffer.find(b"\0", at)
-                if at <= end < size and buffer[end] == 0 and end - at <= self._body_max:
-                    frame = self._send_frame
-                    frame.head = self._guess_head
-                    frame.receipt = receipt
-                    frame.body = buffer[at:end]
-                    end += 1
-                    if end == size and not self._waiting:
-                        self._buffer = b""
-                        self._position = 0
-                        self.is_drained = True
-                    else:
-                        self._position = end
-                    return frame
+            receipt: bytes | None = None
+            if self._guess_has_receipt:
+                receipt = _VALUE_BETWEEN(buffer, start, self._guess_before, self._guess_after, self._value_max)
+                if receipt is None:
+                    return self._next_known(start)
+                at = start + self._guess_size + len(receipt)
+            elif buffer.startswith(self._guess_before, start):
+                at = start + self._guess_size
+            else:
+                return self._next_known(start)
+            end = at + self._guess_length if self._guess_length >= 0 else buffer.find(b"\0", at)
+            if at <= end < size and buffer[end] == 0 and end - at <= self._body_max:
+                frame = self._send_frame
+                frame.head = self._guess_head
+                frame.receipt = receipt
+                frame.body = buffer[at:end]
+                end += 1
+                if end == size and not self._waiting:
+                    self._buffer = b""
+                    self._position = 0
+                    self.is_drained = True
+                else:
+                    self._position = end
+                return frame
             return self._next_known(start)
 
-        if octet == _ORD_A and buffer.startswith(b"ACK\nid:", start):
-            at = start + 7
-            stop = buffer.find(b"\n\n\0", at, at + self._value_max + 3)
-            if stop > at:
-                id_octets = buffer[at:stop]
-                if id_octets.isalnum():
-                    at = stop + 3
-                    if at == size and not self._waiting:
-                        self._buffer = b""
-                        self._position = 0
-                        self.is_drained = True
-                    else:
-                        self._position = at
-                    frame = self._ack_frame
-                    frame.id = id_octets
-                    return frame
-            self._position = start
-            return self._next_with_id(ACK, at)
+        if octet == _ORD_A:
+            id_octets = _VALUE_BETWEEN(buffer, start, _ACK_START, _ACK_END, self._value_max)
+            if id_octets is not None:
+                at = start + _ACK_SIZE + len(id_octets)
+                if at == size and not self._waiting:
+                    self._buffer = b""
+                    self._position = 0
+                    self.is_drained = True
+                else:
+                    self._position = at
+                frame = self._ack_frame
+                frame.id = id_octets
+                return frame
+            if buffer.startswith(_ACK_START, start):
+                self._position = start
+                return self._next_with_id(ACK, start + len(_ACK_START))
         self._position = start
         if octet == _ORD_N and buffer.startswith(b"NACK\nid:", start):
             return self._next_with_id(NACK, start + 8)
@@ -170,7 +166,7 @@ class Decoder(Reassembly):
         if stop < 0:
             return self._next_slow()
         id_octets = buffer[at:stop]
-        if not id_octets.isalnum() and not _PLAIN.fullmatch(id_octets):
+        if not id_octets.isalnum() and not PLAIN_VALUE.fullmatch(id_octets):
             return self._next_slow()
         head = self._ack if command == ACK else self._nack
         if buffer.startswith(b"\n\n\0", stop):
@@ -181,7 +177,7 @@ class Decoder(Reassembly):
             stop = buffer.find(b"\n\n\0", at, at + self._value_max + 3)
             if stop >= 0:
                 receipt = buffer[at:stop]
-                if receipt.isalnum() or _PLAIN.fullmatch(receipt):
+                if receipt.isalnum() or PLAIN_VALUE.fullmatch(receipt):
                     self._position = stop + 3
                     return Frame(command, head, receipt, id_octets, b"")
         return self._next_slow()
@@ -208,7 +204,7 @@ class Decoder(Reassembly):
         key, found, rest = octets.partition(_RECEIPT)
         if found:
             receipt, line_end, rest = rest.partition(b"\n")
-            if len(receipt) > self._value_max or not (receipt.isalnum() or _PLAIN.fullmatch(receipt)):
+            if len(receipt) > self._value_max or not (receipt.isalnum() or PLAIN_VALUE.fullmatch(receipt)):
                 return self._next_slow()
             if line_end:
                 key += b"\n" + rest
@@ -257,9 +253,8 @@ class Decoder(Reassembly):
         else:
             before += terminator
         self._guess_before = before
-        self._guess_before_size = len(before)
         self._guess_after = after
-        self._guess_after_size = len(after)
+        self._guess_size = len(before) + len(after)
         self._guess_has_receipt = bool(found)
         self._guess_head = head
         self._guess_length = length

@@ -22,6 +22,7 @@ from protocols.session.client_session import ClientSession
 from protocols.session.frame_source import FrameSource
 from protocols.session.states import CONNECTING
 from protocols.stomp.codec.escapes import escape
+from protocols.stomp.codec.frame_octets import ack_line, decimal
 from protocols.stomp.codec.versions import VERSION_1_0, VERSION_1_2
 from protocols.stomp.mapping.destination_resolver import DestinationResolver
 from protocols.stomp.mapping.message_octets import message_parts, shared_octets
@@ -32,6 +33,8 @@ from protocols.stomp.session.settings import SessionSettings
 from protocols.stomp.session.states import TRANSITIONS
 from protocols.stomp.session.subscription import Subscription
 
+_DECIMAL: Final = decimal
+_ACK_LINE: Final = ack_line
 MAP_STEPS: Final = 30  # for a map in another form, apart from its items
 
 
@@ -77,14 +80,14 @@ class MessageOutput(ClientSession[BlockedFrame]):
             if self.version == VERSION_1_2:
                 number = self.next_ack
                 self.next_ack = number + 1
-                key = b"%d" % number
+                key = _DECIMAL(number)
                 self.by_ack[key] = delivery
                 if delivery.is_redelivered:
                     count = delivery.failed_attempts + 1
                     head = subscription.prefix
                     out.append(b"%bredelivered:true\nJMSXDeliveryCount:%d\nack:%b\n" % (head, count, key))
                 else:
-                    out.append(b"%back:%b\n" % (subscription.first_prefix, key))
+                    out.append(_ACK_LINE(subscription.first_prefix, key))
                 delivery.key = key
                 if message.wire is not None:
                     out.append(message.wire)

@@ -10,15 +10,16 @@ import pytest
 from gateway.__main__ import main
 from gateway.cli.doctor import ABSENT, Finding, exit_code_of, open_files, version_of
 from gateway.process import exit_codes
-from gateway.process.build import build
+from gateway.process.build import build, has_native_functions
 
 
 def test_it_tells_what_there_is(capsys: pytest.CaptureFixture[str]) -> None:
     code = main(["doctor", "--json"])
     told = json.loads(capsys.readouterr().out)
     findings = {finding["name"]: finding for finding in told["findings"]}
-    assert list(findings) == ["python", "build", "event loop", "crc", "spark", "java", "open files"]
+    assert list(findings) == ["python", "build", "native", "event loop", "crc", "spark", "java", "open files"]
     assert findings["build"]["found"] == build()
+    assert findings["native"]["found"] == ("in use" if has_native_functions() else "not in use")
     assert findings["event loop"]["found"] == f"uvloop {version_of('uvloop')}"
     assert told["wrong"] == sum(finding["is_wrong"] for finding in told["findings"])
     assert code == (exit_codes.FAILED if told["wrong"] else exit_codes.OK)

@@ -36,6 +36,16 @@ def test_a_hot_module_is_what_was_asked_for(path: str) -> None:
     assert Path(module.__file__).is_relative_to(ROOT)
 
 
+@pytest.mark.parametrize("name", SETUP["native_modules"]())
+def test_the_compiled_build_uses_its_native_functions(name: str) -> None:
+    if WANTED == COMPILED:
+        native = importlib.import_module(name)
+        clear = importlib.import_module(name.replace(".native_", "."))
+        functions = {one: function for one, function in vars(native).items() if callable(function)}
+        assert functions
+        assert {one: vars(clear)[one] for one in functions} == functions
+
+
 def test_the_process_says_it_too() -> None:
     command = [sys.executable, "-m", "gateway"]
     version = subprocess.run([*command, "--version"], cwd=ROOT, capture_output=True, text=True, check=True).stdout

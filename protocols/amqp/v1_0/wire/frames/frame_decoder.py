@@ -26,8 +26,10 @@ from protocols.amqp.v1_0.wire.frames.plain_frames import (
     TransferShape,
     read_flow,
 )
+from protocols.amqp.v1_0.wire.frames.transfer_octets import alike_id
 from protocols.peer_times import NO_FRAME
 
+_ALIKE_ID: Final = alike_id
 _HEARTBEAT: Final = Heartbeat()
 _EXPECT_HEADER: Final = -1
 _DEAD: Final = -2
@@ -106,23 +108,17 @@ class Decoder:
             self._position = 0
             return None
         shape = self._transfer
-        if buffer.startswith(shape.head, start):
-            id_at = start + shape.head_bytes
-            tail_at = start + shape.tail_at
+        delivery_id = _ALIKE_ID(buffer, start, shape.head, shape.tag_head, shape.tail, shape.tail_at, shape.frame_bytes)
+        if delivery_id >= 0:
             end = start + shape.frame_bytes
-            if (
-                end <= buffered
-                and buffer.startswith(shape.tag_head, id_at + 4)
-                and buffer.startswith(shape.tail, tail_at)
-            ):
-                self._position = end
-                self.channel = shape.channel
-                alike = shape.alike
-                alike.delivery_id = int.from_bytes(buffer[id_at : id_at + 4], "big")
-                alike.delivery_tag = buffer[id_at + 6 : tail_at]
-                self.payload = buffer[start + shape.payload_at : end]
-                return alike
-        elif buffer.startswith(self._disposition.head, start) and buffered - start >= RANGE_FRAME_BYTES:
+            self._position = end
+            self.channel = shape.channel
+            alike = shape.alike
+            alike.delivery_id = delivery_id
+            alike.delivery_tag = buffer[start + shape.head_bytes + 6 : start + shape.tail_at]
+            self.payload = buffer[start + shape.payload_at : end]
+            return alike
+        if buffer.startswith(self._disposition.head, start) and buffered - start >= RANGE_FRAME_BYTES:
             known = self._disposition
             first, code, last, tail = RANGE_NUMBERS.unpack_from(buffer, start + known.head_bytes)
             if code == 0x70 and tail == RANGE_TAIL:

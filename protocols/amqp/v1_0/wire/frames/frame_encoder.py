@@ -10,7 +10,9 @@ from protocols.amqp.v1_0.wire.composites.composite_codec import encode_composite
 from protocols.amqp.v1_0.wire.composites.delivery_states import ACCEPTED, ACCEPTED_LIST0, State
 from protocols.amqp.v1_0.wire.composites.performatives import Disposition
 from protocols.amqp.v1_0.wire.frames.layout import FRAME_HEADER, HEADER_BYTES
+from protocols.amqp.v1_0.wire.frames.transfer_octets import transfer_head
 
+_TRANSFER_HEAD: Final = transfer_head
 _DISPOSITION_ONE: Final = Struct(">IBBH6sBBIBB")
 _DISPOSITION_RANGE: Final = Struct(">IBBH6sBBIBIB")
 _FLOW: Final = Struct(">IBBH6sBIBIBIBI")
@@ -144,7 +146,7 @@ class TransferHead:
     The tag is the delivery-id in four octets: unique among unsettled deliveries.
     """
 
-    __slots__ = ("_middle", "_pack", "size")
+    __slots__ = ("_middle", "size")
 
     def __init__(self, channel: int, handle: int) -> None:
         if handle == 0:
@@ -156,15 +158,10 @@ class TransferHead:
         # Behind the list's size: count, handle, 5 of the delivery-id, 6 of the tag, format, settled, more.
         fields = bytes((1 + len(number) + 5 + 6 + 3, 6)) + number
         self._middle = b"\x02\x00" + channel.to_bytes(2, "big") + b"\x00\x53\x14\xc0" + fields + b"\x70"
-        self._pack = Struct(f">I{len(self._middle)}sIHI3s")
-        self.size = self._pack.size
+        self.size = 4 + len(self._middle) + 4 + 6 + len(_WHOLE)
 
     def encode(self, payload_bytes: int, delivery_id: int, settled: bool, more: bool) -> bytes:
-        return self._pack.pack(
-            self.size + payload_bytes,
-            self._middle,
-            delivery_id,
-            0xA004,
-            delivery_id,
-            bytes((0x43, _TRUE if settled else _FALSE, _TRUE if more else _FALSE)) if settled or more else _WHOLE,
-        )
+        flags = _WHOLE
+        if settled or more:
+            flags = bytes((0x43, _TRUE if settled else _FALSE, _TRUE if more else _FALSE))
+        return _TRANSFER_HEAD(self.size + payload_bytes, self._middle, delivery_id, flags)
