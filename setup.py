@@ -69,7 +69,7 @@ ROOMS_BUT = {
 }
 # Of this room only the named files are compiled, because no message passes most of the others.
 STORE = """
-    context disk/disk_health disk/files file_store format/layout format/record_encoder index/index_directory
+    context disk/disk_health disk/files file_store format/file_heads format/layout format/record_encoder index/index_directory
     index/key_index log/checkpoint log/commit_log log/group_commit log/log_files log/log_port log/open_files
     log/sync_lag log/segment log/sync_jobs log/transaction_room queues/consume_queue_files queues/entry_span
     queues/page_read queues/queue_flush queues/subscription_release state/consume_queue state/consumer_records
@@ -230,7 +230,7 @@ def main() -> None:
     if not {"bdist_wheel", "build_ext"} & set(sys.argv):
         setup()  # metadata needs no compiler
         return
-    level = os.environ.get("PENSTOCK_OPTIMIZE", "2")
+    level = os.environ.get("PENSTOCK_OPTIMIZE", "1")  # docs/decisions/0099
     library, *shims = mypycify(hot_files(), group_name="penstock", opt_level=level, debug_level="0", multi_file=True)
     library.sources = gather(library.sources, Path("build"))
     # Modules call each other directly, and not as another library's functions; only the shims look into the library,

@@ -10,10 +10,11 @@ from types import ModuleType
 from typing import Any
 
 import pytest
+from crc32c import crc32c
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.store.format import message_record
+from engine.store.format import layout, message_record
 from engine.values.errors import DATA_FAULTS
 from protocols.amqp.v1_0.wire.frames import transfer_octets
 from protocols.stomp.codec import frame_octets
@@ -103,6 +104,43 @@ def test_a_message_with_numbers_that_fit_becomes_the_same_record(data: st.DataOb
     found = record(quick, arguments)
     assert found == record(plain, arguments)
     assert found != "refused"
+
+
+def read(function: Function, *arguments: object) -> object:
+    """Return what a function reads, or the flaw that it found."""
+    try:
+        return function(*arguments)
+    except ValueError as flaw:
+        return str(flaw)
+
+
+@given(st.data(), st.tuples(SHORT, SHORT, st.binary(max_size=3000)), st.integers(0, 9), SHORT, st.integers(0, 3000))
+def test_the_same_message_or_flaw_is_read(
+    data: st.DataObject, contents: tuple[bytes, bytes, bytes], priority: int, before: bytes, body_max: int
+) -> None:
+    plain, quick = both("read_message")
+    parts: list[bytes] = []
+    message_record.plain_append_message(
+        parts, bytearray(), 1, 3, 7, 4096, 5, 1_700_000_000_000, *contents, priority, 8, 9, 10, 11
+    )
+    octets = bytearray(before + b"".join(parts))
+    size = layout.MESSAGE_HEAD_BYTES + sum(map(len, contents))
+    expected = [7, priority, 4096, 11]
+    match data.draw(st.sampled_from(["sound", "damaged", "short", "other entry", "other size", "other lengths"])):
+        case "damaged":
+            octets[data.draw(st.integers(len(before), len(before) + size - 1))] ^= 1 << data.draw(st.integers(0, 7))
+        case "short":
+            del octets[data.draw(st.integers(0, len(octets))) :]
+        case "other entry":
+            expected[data.draw(st.integers(0, 3))] += 1
+        case "other size":
+            size = data.draw(st.integers(0, 1 << 48))
+        case "other lengths":
+            octets[len(before) + 40] ^= 1
+            crc = crc32c(octets[len(before) + 8 : len(before) + size])
+            octets[len(before) + 4 : len(before) + 8] = crc.to_bytes(4, "little")
+    arguments = (bytes(octets), len(before), size, *expected, body_max)
+    assert read(quick, *arguments) == read(plain, *arguments)
 
 
 @given(SHORT, NUMBERS, NUMBERS, NUMBERS, SHORT, NUMBERS, NUMBERS)

@@ -174,7 +174,7 @@ MESSAGE_HEAD_BYTES: Final = RECORD_HEADER_BYTES + MESSAGE_FIXED_BYTES
 # Both in one call, without size and crc: what the checksum covers first.
 MESSAGE_HEAD: Final[Struct] = Struct("<BBHIQQqIIIB3xIIqQ")
 SIZE_AND_CRC: Final[Struct] = Struct("<II")
-MESSAGE_RECORD: Final = Struct("<IIBBHIQ8xqIIIB3xIIqQ")  # all of it but the sequence
+MESSAGE_RECORD: Final[Struct] = Struct("<IIBBHIQ8xqIIIB3xIIqQ")  # all of it but the sequence
 SETTLEMENT_FIXED: Final[Struct] = Struct("<IIBBHIq")
 SETTLEMENT_FIXED_BYTES: Final = 24
 RANGE: Final[Struct] = Struct("<QIBBH")

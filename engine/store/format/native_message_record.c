@@ -14,7 +14,7 @@ enum {
     MESSAGE = 1,
     HEAD_BYTES = 80,
     ENTRY_BYTES = 40,
-    LONG_BODY_BYTES = 2048, /* from here on the package crc32c, which interleaves three sums, is faster */
+    LONG_BYTES = 2048, /* from here on the package crc32c, which interleaves three sums, is faster */
 };
 
 enum {
@@ -43,21 +43,22 @@ checksum(const uint8_t *octets, size_t size, uint32_t before)
     return (uint32_t)crc ^ UINT32_MAX;
 }
 
-/* Continue *crc with the octets of a bytes object.  Return -1 with an exception on failure. */
+/* Continue *crc with ``octets``.  Return -1 with an exception on failure. */
 static int
-add_to_checksum(uint32_t *crc, PyObject *bytes)
+add_to_checksum(uint32_t *crc, const char *octets, size_t size)
 {
-    Py_ssize_t size = PyBytes_GET_SIZE(bytes);
-    if (size < LONG_BODY_BYTES) {
-        *crc = checksum((const uint8_t *)PyBytes_AS_STRING(bytes), (size_t)size, *crc);
+    if (size < LONG_BYTES) {
+        *crc = checksum((const uint8_t *)octets, size, *crc);
         return 0;
     }
+    PyObject *view = PyMemoryView_FromMemory((char *)octets, (Py_ssize_t)size, PyBUF_READ);
     PyObject *before = PyLong_FromUnsignedLong(*crc);
-    if (before == NULL) {
-        return -1;
+    PyObject *result = NULL;
+    if (view != NULL && before != NULL) {
+        result = PyObject_CallFunctionObjArgs(package_crc32c, view, before, NULL);
     }
-    PyObject *result = PyObject_CallFunctionObjArgs(package_crc32c, bytes, before, NULL);
-    Py_DECREF(before);
+    Py_XDECREF(view);
+    Py_XDECREF(before);
     if (result == NULL) {
         return -1;
     }
@@ -108,15 +109,11 @@ append_message(PyObject *Py_UNUSED(module), PyObject *const *arguments, Py_ssize
         return NULL;
     }
     PyObject *parts = arguments[PARTS], *entries = arguments[ENTRIES];
-    PyObject *annotations = arguments[ANNOTATIONS], *headers = arguments[HEADERS], *body = arguments[BODY];
     if (!PyList_CheckExact(parts) || !PyByteArray_CheckExact(entries)) {
         PyErr_SetString(PyExc_TypeError, "parts is a list, and entries a bytearray");
         return NULL;
     }
-    if (!PyBytes_Check(annotations) || !PyBytes_Check(headers) || !PyBytes_Check(body)) {
-        PyErr_SetString(PyExc_TypeError, "annotations, headers and body are bytes");
-        return NULL;
-    }
+    Piece annotations, headers, body;
     uint64_t encoding, flags, destination, log_offset, sequence, priority, tag_hash, group_hash, queue_offset;
     int64_t store_time, expires;
     if (get_unsigned(arguments[ENCODING], UINT8_MAX, &encoding) < 0 ||
@@ -129,13 +126,12 @@ append_message(PyObject *Py_UNUSED(module), PyObject *const *arguments, Py_ssize
         get_unsigned(arguments[TAG_HASH], UINT32_MAX, &tag_hash) < 0 ||
         get_unsigned(arguments[GROUP_HASH], UINT32_MAX, &group_hash) < 0 ||
         get_signed(arguments[EXPIRES], &expires) < 0 ||
-        get_unsigned(arguments[QUEUE_OFFSET], UINT64_MAX, &queue_offset) < 0) {
+        get_unsigned(arguments[QUEUE_OFFSET], UINT64_MAX, &queue_offset) < 0 ||
+        get_octets(arguments[ANNOTATIONS], &annotations) < 0 || get_octets(arguments[HEADERS], &headers) < 0 ||
+        get_octets(arguments[BODY], &body) < 0) {
         return NULL;
     }
-    size_t annotations_bytes = (size_t)PyBytes_GET_SIZE(annotations);
-    size_t headers_bytes = (size_t)PyBytes_GET_SIZE(headers);
-    size_t body_bytes = (size_t)PyBytes_GET_SIZE(body);
-    size_t size = HEAD_BYTES + annotations_bytes + headers_bytes + body_bytes;
+    size_t size = HEAD_BYTES + annotations.size + headers.size + body.size;
     if (size > UINT32_MAX) {
         return PyErr_Format(PyExc_OverflowError, "a record has at most %u octets, not %zu", UINT32_MAX, size);
     }
@@ -153,17 +149,18 @@ append_message(PyObject *Py_UNUSED(module), PyObject *const *arguments, Py_ssize
     at = put64(at, log_offset);
     at = put64(at, sequence);
     at = put64(at, (uint64_t)store_time);
-    at = put32(at, annotations_bytes);
-    at = put32(at, headers_bytes);
-    at = put32(at, body_bytes);
+    at = put32(at, annotations.size);
+    at = put32(at, headers.size);
+    at = put32(at, body.size);
     at = put32(at, priority); /* and three octets that are 0 */
     at = put32(at, tag_hash);
     at = put32(at, group_hash);
     at = put64(at, (uint64_t)expires);
     put64(at, queue_offset);
     uint32_t crc = checksum(first + 8, HEAD_BYTES - 8, 0);
-    if (add_to_checksum(&crc, annotations) < 0 || add_to_checksum(&crc, headers) < 0 ||
-        add_to_checksum(&crc, body) < 0) {
+    if (add_to_checksum(&crc, annotations.octets, annotations.size) < 0 ||
+        add_to_checksum(&crc, headers.octets, headers.size) < 0 ||
+        add_to_checksum(&crc, body.octets, body.size) < 0) {
         Py_DECREF(head);
         return NULL;
     }
@@ -177,8 +174,8 @@ append_message(PyObject *Py_UNUSED(module), PyObject *const *arguments, Py_ssize
         return NULL;
     }
     int failed = PyList_Append(parts, head) < 0 ||
-        (annotations_bytes > 0 && PyList_Append(parts, annotations) < 0) || PyList_Append(parts, headers) < 0 ||
-        PyList_Append(parts, body) < 0 || (size & 7 && PyList_Append(parts, padding[size & 7]) < 0);
+        (annotations.size > 0 && PyList_Append(parts, arguments[ANNOTATIONS]) < 0) ||
+        PyList_Append(parts, arguments[HEADERS]) < 0 || PyList_Append(parts, arguments[BODY]) < 0 || (size & 7 && PyList_Append(parts, padding[size & 7]) < 0);
     Py_DECREF(head);
     if (failed) {
         PyObject *type, *value, *traceback;
@@ -202,8 +199,117 @@ append_message(PyObject *Py_UNUSED(module), PyObject *const *arguments, Py_ssize
     Py_RETURN_NONE;
 }
 
+/* Where fields are in a record. */
+enum {
+    AT_SIZE = 0, AT_CRC = 4, AT_TYPE = 8, AT_ENCODING = 9, AT_FLAGS = 10, AT_DESTINATION = 12, AT_LOG_OFFSET = 16,
+    AT_STORE_TIME = 32, AT_ANNOTATIONS_LENGTH = 40, AT_HEADERS_LENGTH = 44, AT_BODY_LENGTH = 48, AT_PRIORITY = 52,
+    AT_TAG_HASH = 56, AT_GROUP_HASH = 60, AT_EXPIRES = 64, AT_QUEUE_OFFSET = 72
+};
+
+static inline uint16_t
+take16(const char *at)
+{
+    uint16_t value;
+    memcpy(&value, at, sizeof value);
+    return value;
+}
+
+static inline uint32_t
+take32(const char *at)
+{
+    uint32_t value;
+    memcpy(&value, at, sizeof value);
+    return value;
+}
+
+static inline uint64_t
+take64(const char *at)
+{
+    uint64_t value;
+    memcpy(&value, at, sizeof value);
+    return value;
+}
+
+static PyObject *
+flaw(const char *what)
+{
+    PyErr_SetString(PyExc_ValueError, what);
+    return NULL;
+}
+
+/* Put the object into the tuple, which owns it from then on.  Return -1 if there is none. */
+static int
+put_item(PyObject *tuple, Py_ssize_t number, PyObject *item)
+{
+    if (item == NULL) {
+        return -1;
+    }
+    PyTuple_SET_ITEM(tuple, number, item);
+    return 0;
+}
+
+static PyObject *
+read_message(PyObject *Py_UNUSED(module), PyObject *const *arguments, Py_ssize_t count)
+{
+    Piece octets;
+    size_t start, size, body_max;
+    uint64_t destination, priority, log_offset, queue_offset;
+    if (check_count("read_message", count, 8) < 0 || get_octets(arguments[0], &octets) < 0 ||
+        get_size(arguments[1], &start) < 0 || get_size(arguments[2], &size) < 0 ||
+        get_unsigned(arguments[3], UINT64_MAX, &destination) < 0 ||
+        get_unsigned(arguments[4], UINT64_MAX, &priority) < 0 ||
+        get_unsigned(arguments[5], UINT64_MAX, &log_offset) < 0 ||
+        get_unsigned(arguments[6], UINT64_MAX, &queue_offset) < 0 || get_size(arguments[7], &body_max) < 0) {
+        return NULL;
+    }
+    if (start > octets.size || size > octets.size - start || size < HEAD_BYTES) {
+        return flaw("the record reaches past the end of the file");
+    }
+    const char *record = octets.octets + start;
+    uint32_t crc = 0;
+    if (take32(record + AT_SIZE) != size) {
+        return flaw("its checksum does not match");
+    }
+    if (add_to_checksum(&crc, record + AT_TYPE, size - AT_TYPE) < 0) {
+        return NULL;
+    }
+    if (take32(record + AT_CRC) != crc) {
+        return flaw("its checksum does not match");
+    }
+    size_t annotations_length = take32(record + AT_ANNOTATIONS_LENGTH);
+    size_t headers_length = take32(record + AT_HEADERS_LENGTH);
+    size_t body_length = take32(record + AT_BODY_LENGTH);
+    if (take64(record + AT_QUEUE_OFFSET) != queue_offset || (uint8_t)record[AT_TYPE] != MESSAGE ||
+        take32(record + AT_DESTINATION) != destination || (uint8_t)record[AT_PRIORITY] != priority ||
+        take64(record + AT_LOG_OFFSET) != log_offset ||
+        HEAD_BYTES + annotations_length + headers_length + body_length != size) {
+        return flaw("it is not the record of its entry");
+    }
+    PyObject *result = PyTuple_New(9);
+    if (result == NULL) {
+        return NULL;
+    }
+    const char *annotations = record + HEAD_BYTES, *headers = annotations + annotations_length;
+    const char *body = headers + headers_length;
+    if (put_item(result, 0, PyLong_FromLong((uint8_t)record[AT_ENCODING])) < 0 ||
+        put_item(result, 1, PyLong_FromLong(take16(record + AT_FLAGS))) < 0 ||
+        put_item(result, 2, PyLong_FromLongLong((int64_t)take64(record + AT_STORE_TIME))) < 0 ||
+        put_item(result, 3, PyLong_FromUnsignedLong(take32(record + AT_TAG_HASH))) < 0 ||
+        put_item(result, 4, PyLong_FromUnsignedLong(take32(record + AT_GROUP_HASH))) < 0 ||
+        put_item(result, 5, PyLong_FromLongLong((int64_t)take64(record + AT_EXPIRES))) < 0 ||
+        put_item(result, 6, PyBytes_FromStringAndSize(annotations, (Py_ssize_t)annotations_length)) < 0 ||
+        put_item(result, 7, PyBytes_FromStringAndSize(headers, (Py_ssize_t)headers_length)) < 0 ||
+        put_item(result, 8, body_length <= body_max ? PyBytes_FromStringAndSize(body, (Py_ssize_t)body_length)
+                                                    : Py_NewRef(Py_None)) < 0) {
+        Py_DECREF(result);
+        return NULL;
+    }
+    return result;
+}
+
 static PyMethodDef methods[] = {
     NATIVE_FUNCTION(append_message, "message_record.py"),
+    NATIVE_FUNCTION(read_message, "message_record.py"),
     {NULL, NULL, 0, NULL},
 };
 

@@ -17,3 +17,14 @@ def append_message(
     queue_offset: int,
     /,
 ) -> None: ...
+def read_message(
+    octets: bytes,
+    start: int,
+    size: int,
+    destination_id: int,
+    priority: int,
+    log_offset: int,
+    queue_offset: int,
+    body_max: int,
+    /,
+) -> tuple[int, int, int, int, int, int, bytes, bytes, bytes | None]: ...

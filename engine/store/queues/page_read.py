@@ -15,6 +15,7 @@ from engine.ports.store import StoreListener
 from engine.ports.workers import Job
 from engine.store.disk.files import File, describe, read_fully
 from engine.store.format import layout
+from engine.store.format.message_record import read_message
 from engine.store.format.sparse_runs import NOT_THERE
 from engine.store.log.open_files import OpenFiles
 from engine.store.log.segment import LogMap
@@ -27,10 +28,9 @@ from engine.values.pieces import PIECE_BYTES
 READ_BYTES: Final = 1 << 20  # of the log at a time, unless one record is larger
 GAP_BYTES: Final = 32 << 10  # octets of other records that are read along rather than starting another read
 
-MESSAGE: Final = layout.MESSAGE
 MESSAGE_HEAD_BYTES: Final = layout.MESSAGE_HEAD_BYTES
 MESSAGE_FLAGS: Final = ~IN_TRANSACTION  # which is of the record; copies of the message are not in that transaction
-UNPACK_RECORD: Final = layout.MESSAGE_RECORD.unpack_from
+READ_MESSAGE: Final = read_message
 
 
 class DamagedRecord(StoreCorrupt):
@@ -215,15 +215,12 @@ class PageJob(Job):
         self._file = self._open_files.get(path, self._map.editions[place])
         self._read_at = position
         octets = read_fully(self._file, end - offset, position)
-        length = len(octets)
         view = memoryview(octets)
         messages = self._messages
         taken = 0
         for number, (entry_offset, size) in enumerate(entries[at:until], at):
             start = entry_offset - offset
             try:
-                if start + size > length or size < MESSAGE_HEAD_BYTES:
-                    raise StoreCorrupt("the record reaches past the end of the file")
                 message = self._message(octets, view, start, size, entry_offset, number)
             except StoreCorrupt as flaw:
                 self._next = self._first + number
@@ -240,51 +237,29 @@ class PageJob(Job):
 
         offset: of the record in the log.  Raises: StoreCorrupt with the flaw of the record.
         """
-        (
-            record_size,
-            crc,
-            record_type,
-            encoding,
-            flags,
-            destination_id,
-            record_offset,
-            time_ms,
-            annotations_length,
-            headers_length,
-            body_length,
-            priority,
-            tag_hash,
-            group_hash,
-            expires_ms,
-            queue_offset,
-        ) = UNPACK_RECORD(octets, start)
-        if record_size != size or crc32c(view[start + 8 : start + size]) != crc:
-            raise StoreCorrupt("its checksum does not match")
-        if (
-            queue_offset != self._first + number
-            or record_type != MESSAGE
-            or destination_id != self._destination_id
-            or priority != self._priority
-            or record_offset != offset
-        ):
-            raise StoreCorrupt("it is not the record of its entry")
-        at_headers = start + MESSAGE_HEAD_BYTES + annotations_length
-        at_body = at_headers + headers_length
+        queue_offset = self._first + number
+        try:
+            encoding, flags, time_ms, tag_hash, group_hash, expires_ms, annotations, headers, body = READ_MESSAGE(
+                octets, start, size, self._destination_id, self._priority, offset, queue_offset, PIECE_BYTES
+            )
+        except ValueError as flaw:
+            raise StoreCorrupt(str(flaw)) from None
+        if body is None:
+            at_body = start + MESSAGE_HEAD_BYTES + len(annotations) + len(headers)
+            body = self._large_body(view[at_body : start + size], at_body)
         message = Message(
-            destination_id,
+            self._destination_id,
             encoding,
             flags & MESSAGE_FLAGS,
-            priority,
+            self._priority,
             tag_hash,
             group_hash,
             expires_ms,
-            octets[start + MESSAGE_HEAD_BYTES : at_headers],
-            octets[at_headers:at_body],
-            octets[at_body : at_body + body_length]
-            if body_length <= PIECE_BYTES
-            else self._large_body(view[at_body : at_body + body_length], at_body),
+            annotations,
+            headers,
+            body,
         )
-        message.log_offset = record_offset
+        message.log_offset = offset
         message.queue_offset = queue_offset
         message.store_time_ms = time_ms
         return message
