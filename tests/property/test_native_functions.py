@@ -143,6 +143,27 @@ def test_the_same_message_or_flaw_is_read(
     assert read(quick, *arguments) == read(plain, *arguments)
 
 
+@pytest.mark.parametrize("entries_before", [b"", b"a long entry" * 8])
+def test_where_memory_ends_nothing_is_appended(entries_before: bytes) -> None:
+    memory = pytest.importorskip("_testcapi", reason="this Python has no allocator for tests")
+    _, append = both("append_message")
+    arguments = (1, 2, 3, 4, 5, 6, b"annotations", b"headers", bytes(3000), 4, 7, 8, 9, 10)
+    failures = 0
+    for allocation in range(20):
+        parts, entries = [b"before"], bytearray(entries_before)
+        try:
+            memory.set_nomemory(allocation)  # all from this one on fail
+            append(parts, entries, *arguments)
+        except MemoryError:
+            memory.remove_mem_hooks()
+            failures += 1
+            assert parts == [b"before"]
+            assert entries == entries_before
+        finally:
+            memory.remove_mem_hooks()
+    assert 0 < failures < 20
+
+
 @given(SHORT, NUMBERS, NUMBERS, NUMBERS, SHORT, NUMBERS, NUMBERS)
 def test_the_head_of_a_message_is_the_same(
     prefix: bytes, number: int, priority: int, expires_ms: int, persistent: bytes, length: int, time_ms: int

@@ -22,10 +22,10 @@ enum {
     PRIORITY, TAG_HASH, GROUP_HASH, EXPIRES, QUEUE_OFFSET, ARGUMENTS
 };
 
+#ifdef HAS_CRC32C
+
 static PyObject *padding[8];
 static PyObject *package_crc32c;
-
-#ifdef HAS_CRC32C
 
 __attribute__((target("sse4.2")))
 static uint32_t
@@ -181,7 +181,9 @@ append_message(PyObject *Py_UNUSED(module), PyObject *const *arguments, Py_ssize
         PyObject *type, *value, *traceback;
         PyErr_Fetch(&type, &value, &traceback);
         (void)PyList_SetSlice(parts, part_count, PyList_GET_SIZE(parts), NULL);
-        (void)PyByteArray_Resize(entries, entries_bytes);
+        /* PyByteArray_Resize may take other memory for fewer octets, and fail, too. */
+        Py_SET_SIZE((PyVarObject *)entries, entries_bytes);
+        PyByteArray_AS_STRING(entries)[entries_bytes] = '\0';
         PyErr_Restore(type, value, traceback);
         return NULL;
     }
