@@ -17,11 +17,13 @@ static PyObject *
 alike_id(PyObject *Py_UNUSED(module), PyObject *const *arguments, Py_ssize_t count)
 {
     Piece octets, head, tag_head, tail;
-    size_t start, tail_at, frame_bytes;
+    size_t start, tail_at;
+    uint64_t frame_bytes; /* before the first transfer more than a size_t of 32 bits holds */
     if (check_count("alike_id", count, 7) < 0 || get_octets(arguments[0], &octets) < 0 ||
         get_size(arguments[1], &start) < 0 || get_octets(arguments[2], &head) < 0 ||
         get_octets(arguments[3], &tag_head) < 0 || get_octets(arguments[4], &tail) < 0 ||
-        get_size(arguments[5], &tail_at) < 0 || get_size(arguments[6], &frame_bytes) < 0) {
+        get_size(arguments[5], &tail_at) < 0 ||
+        get_unsigned(arguments[6], UINT64_MAX, &frame_bytes) < 0) {
         return NULL;
     }
     size_t id_at = start + head.size;
