@@ -85,6 +85,7 @@ NATIVE = """
     engine/store/format/native_message_record protocols/stomp/codec/native_frame_octets
     protocols/amqp/v1_0/wire/frames/native_transfer_octets
 """
+NATIVE_HEADER = "engine/values/native_arguments.h"
 
 
 def hot_files() -> list[str]:
@@ -103,6 +104,12 @@ def hot_files() -> list[str]:
 def native_modules() -> dict[str, str]:
     """Return the C files to compile, from the root, by their modules."""
     return {path.replace("/", "."): f"{path}.c" for path in NATIVE.split()}
+
+
+def remove_native_modules() -> None:
+    """Remove what an earlier editable installation built: where nothing takes its place, it would stay and be wrong."""
+    for path in NATIVE.split():
+        (ROOT / f"{path}{sysconfig.get_config_var('EXT_SUFFIX')}").unlink(missing_ok=True)
 
 
 def missing_tools() -> list[str]:
@@ -213,12 +220,18 @@ def parallel_build_ext() -> type[Command]:
 def main() -> None:
     from setuptools import Extension, setup
 
+    is_editable = "editable_wheel" in sys.argv
     natives = [
-        Extension(name, [source], extra_compile_args=["-O2"], optional=not is_compiled(sys.argv))
+        Extension(name, [source], depends=[NATIVE_HEADER], extra_compile_args=["-O2"], optional=is_editable)
         for name, source in native_modules().items()
     ]
+    if is_editable:
+        remove_native_modules()
+    if is_editable or "sdist" in sys.argv:
+        setup(ext_modules=natives)  # a source distribution has the files that these name
+        return
     if not is_compiled(sys.argv):
-        setup(ext_modules=natives if "editable_wheel" in sys.argv else [])
+        setup()
         return
     try:
         from mypyc.build import mypycify
@@ -244,7 +257,7 @@ if __name__ == "__main__":
     if sys.argv[1:] == ["--hot-files"]:
         print(*hot_files(), sep="\n")
     elif sys.argv[1:] == ["--native-files"]:
-        print(*native_modules().values(), sep="\n")
+        print(NATIVE_HEADER, *native_modules().values(), sep="\n")
     elif sys.argv[1:] == ["--missing-tools"]:
         print(*missing_tools(), sep="\n")
     else:

@@ -7,8 +7,11 @@ import json
 import os
 import re
 import runpy
+import shutil
 import subprocess
 import sys
+import sysconfig
+import tarfile
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -19,6 +22,9 @@ from gateway.process.build import COMPILED, INTERPRETED, build
 ROOT = Path(__file__).resolve().parents[4]
 SETUP = runpy.run_path(str(ROOT / "setup.py"))
 HOT_FILES = SETUP["hot_files"]()
+NATIVE_FILES = sorted(
+    str(file.relative_to(ROOT)) for room in ("engine", "protocols") for file in (ROOT / room).rglob("*.[ch]")
+)
 # What scripts/test --compiled says that it has built.
 WANTED = os.environ.get("PENSTOCK_BUILD", INTERPRETED)
 
@@ -44,6 +50,46 @@ def test_the_compiled_build_uses_its_native_functions(name: str) -> None:
         functions = {one: function for one, function in vars(native).items() if callable(function)}
         assert functions
         assert {one: vars(clear)[one] for one in functions} == functions
+
+
+def set_up(project: Path, *arguments: str, **environment: str) -> str:
+    """Run setup.py in a copy of the project that has nothing but the native functions; return what it prints."""
+    for name in ("setup.py", "pyproject.toml", "README.md", "LICENSE", *NATIVE_FILES):
+        (project / name).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(ROOT / name, project / name)
+    command = [sys.executable, "setup.py", *arguments]
+    environment = {**os.environ, **environment}
+    return subprocess.run(command, cwd=project, env=environment, capture_output=True, text=True, check=True).stdout
+
+
+def test_the_inputs_of_the_native_functions_are_known(tmp_path: Path) -> None:
+    assert sorted(set_up(tmp_path, "--native-files").split()) == NATIVE_FILES
+
+
+@pytest.mark.interpreted
+@pytest.mark.parametrize("compiled", ["0", "1"])
+def test_a_source_distribution_has_the_c_files(tmp_path: Path, compiled: str) -> None:
+    set_up(tmp_path, "--quiet", "sdist", PENSTOCK_COMPILED=compiled)
+    (file,) = (tmp_path / "dist").glob("*.tar.gz")
+    with tarfile.open(file) as archive:
+        names = {name.partition("/")[2] for name in archive.getnames()}
+    assert {"setup.py", *NATIVE_FILES} <= names
+
+
+@pytest.mark.interpreted
+@pytest.mark.parametrize("compiled", ["0", "1"])
+def test_without_a_compiler_no_earlier_native_function_stays(tmp_path: Path, compiled: str) -> None:
+    ours, others = sysconfig.get_config_var("EXT_SUFFIX"), ".of-another-python.so"
+    for suffix in (ours, others):
+        for source in SETUP["native_modules"]().values():
+            built = tmp_path / source.replace(".c", suffix)
+            built.parent.mkdir(parents=True, exist_ok=True)
+            built.touch()
+    set_up(
+        tmp_path, "--quiet", "editable_wheel", "--dist-dir", "dist", PENSTOCK_COMPILED=compiled, CC="no-such-compiler"
+    )
+    assert not list(tmp_path.rglob(f"*{ours}"))
+    assert len(list(tmp_path.rglob(f"*{others}"))) == len(SETUP["native_modules"]())
 
 
 def test_the_process_says_it_too() -> None:
