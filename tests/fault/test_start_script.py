@@ -22,7 +22,7 @@ SETUP = f"""
 import runpy, sys
 real = runpy.run_path({str(ROOT / "setup.py")!r})
 main = real["main"]
-files = {{"ROOMS_BUT": {{"engine": ""}}, "STORE": "", "GATEWAY": ""}}
+files = {{"ROOMS_BUT": {{"engine": ""}}, "STORE": "", "GATEWAY": "", "NATIVE": ""}}
 main.__globals__.update(files, ROOT=__import__("pathlib").Path(__file__).parent)
 print(*real["missing_tools"](), sep="\\n") if sys.argv[1:] == ["--missing-tools"] else main()
 """
@@ -79,9 +79,9 @@ class Project:
         ):
             (binaries / name).write_text(f"#!/bin/sh\n{command}\n")
             (binaries / name).chmod(0o755)
-        settings = (self.root / "pyproject.toml").read_bytes()
-        checksum = subprocess.run(["cksum"], input=settings, capture_output=True, check=True).stdout.decode().strip()
-        (self.root / ".venv" / "installed").write_text(f"{checksum} {self.root} spark,dev\n")
+        state = ["bash", "-c", ". scripts/environment.sh && wanted_state spark,dev"]
+        installed = subprocess.run(state, cwd=self.root, capture_output=True, text=True, check=True).stdout
+        (self.root / ".venv" / "installed").write_text(installed)
 
     def start(self, *arguments: str, **environment: str) -> tuple[str, str]:
         """Return what the gateway printed and what the script said on stderr; it has no other environment."""
