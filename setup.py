@@ -69,11 +69,11 @@ ROOMS_BUT = {
 }
 # Of this room only the named files are compiled, because no message passes most of the others.
 STORE = """
-    context disk/disk_health disk/files file_store format/file_heads format/layout format/record_encoder
-    index/index_directory index/key_index log/checkpoint log/commit_log log/group_commit log/log_files log/log_port
-    log/open_files log/sync_lag log/segment log/sync_jobs log/transaction_room queues/consume_queue_files
-    queues/entry_span queues/page_read queues/queue_flush queues/subscription_release state/consume_queue
-    state/consumer_records state/destination state/log_state state/progress state/settled_entries
+    context disk/disk_health disk/files file_store format/file_heads format/layout format/message_record
+    format/record_encoder index/index_directory index/key_index log/checkpoint log/commit_log log/group_commit
+    log/log_files log/log_port log/open_files log/sync_lag log/segment log/sync_jobs log/transaction_room
+    queues/consume_queue_files queues/entry_span queues/page_read queues/queue_flush queues/subscription_release
+    state/consume_queue state/consumer_records state/destination state/log_state state/progress state/settled_entries
 """
 # Likewise of the gateway: what each read, write and turn passes.
 GATEWAY = """
