@@ -3,7 +3,7 @@
 #   ensure_environment EXTRAS   makes $root/.venv hold the project (editable) with these extras; sets $python
 #   ensure_spark VERSION        makes $root/.venv/spark-VERSION hold that PySpark, for PYTHONPATH; sets $spark
 #
-# Costs a few milliseconds when there is nothing to do.  Two at once are safe: one installs, the other waits for it.
+# Costs some ten milliseconds when there is nothing to do.  Two at once are safe: one installs, the other waits for it.
 
 # Without one in the environment bash has a PATH of its own; compilers need it, too.
 export PATH

@@ -20,6 +20,6 @@ def build() -> str:
 
 def has_native_functions() -> bool:
     """Return whether the functions that are also written in C are used in that form."""
-    from engine.store.format.message_record import append_message, plain_append_message
+    from protocols.stomp.codec.frame_octets import decimal, plain_decimal
 
-    return append_message is not plain_append_message
+    return decimal is not plain_decimal
