@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import argparse
-import errno
 import os
 from functools import partial
 from typing import TYPE_CHECKING
 
 from config.loader import load_config
+from engine.store.disk.files import is_full
 from engine.values.errors import StoreCorrupt, StoreError
 from gateway.cli.shared.parsers import CommandError, Subparsers, add_command, add_json_argument
 from gateway.process import exit_codes
@@ -83,7 +83,7 @@ def run(arguments: argparse.Namespace, files: Files | None = None, clock: Clock 
 
 def _advice(cause: BaseException | None) -> str:
     """Return what to do about the cause of a start that has failed, "" if nothing is known."""
-    if not isinstance(cause, OSError) or cause.errno not in (errno.ENOSPC, errno.EDQUOT):
+    if not isinstance(cause, OSError) or not is_full(cause):
         return ""
     if not isinstance(cause.filename, str):
         return "; make room on that disk"

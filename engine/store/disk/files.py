@@ -188,6 +188,11 @@ def describe(error: OSError, path: str) -> str:
     return f"{path}: {error.strerror or error}"
 
 
+def is_full(error: OSError) -> bool:
+    """Return whether the disk, or the user's quota on it, has no room."""
+    return error.errno in (errno.ENOSPC, errno.EDQUOT)
+
+
 class RealFile(File):
     """A file of the operating system."""
 

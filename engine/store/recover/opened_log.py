@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import errno
 from dataclasses import dataclass
-from typing import Final
 
 from engine.store.context import StoreContext
+from engine.store.disk.files import is_full
 from engine.store.format import layout
 from engine.store.log.checkpoint import CheckpointFile
 from engine.store.log.commit_log import CommitLog
@@ -17,8 +16,6 @@ from engine.store.recover.recovery import Recovery
 from engine.store.state.consume_queue import Closing
 from engine.values.destination import QUEUE
 from engine.values.stored import DestinationState
-
-FULL: Final = (errno.ENOSPC, errno.EDQUOT)
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +79,7 @@ def _make_segment(log: CommitLog, log_files: LogFiles) -> None:
             log_files.put_on_disk(segment)
             return
         except OSError as error:
-            if error.errno not in FULL:
+            if not is_full(error):
                 raise
             if not log.shrink():
                 needed = layout.SEGMENT_HEADER_BYTES + segment.capacity
