@@ -175,7 +175,8 @@ append_message(PyObject *Py_UNUSED(module), PyObject *const *arguments, Py_ssize
     }
     int failed = PyList_Append(parts, head) < 0 ||
         (annotations.size > 0 && PyList_Append(parts, arguments[ANNOTATIONS]) < 0) ||
-        PyList_Append(parts, arguments[HEADERS]) < 0 || PyList_Append(parts, arguments[BODY]) < 0 || (size & 7 && PyList_Append(parts, padding[size & 7]) < 0);
+        PyList_Append(parts, arguments[HEADERS]) < 0 || PyList_Append(parts, arguments[BODY]) < 0 ||
+        (size & 7 && PyList_Append(parts, padding[size & 7]) < 0);
     Py_DECREF(head);
     if (failed) {
         PyObject *type, *value, *traceback;
