@@ -162,25 +162,19 @@ class Decoder(Reassembly):
     def _next_with_id(self, command: int, at: int) -> Frame | None:
         """Return the ACK or NACK whose id begins at ``at``, if it has no other header but a receipt."""
         buffer = self._buffer
-        stop = buffer.find(b"\n", at, at + self._value_max + 1)
-        if stop < 0:
-            return self._next_slow()
-        id_octets = buffer[at:stop]
-        if not id_octets.isalnum() and not PLAIN_VALUE.fullmatch(id_octets):
+        id_octets = _VALUE_BETWEEN(buffer, at, b"", b"\n", self._value_max)
+        if id_octets is None:
             return self._next_slow()
         head = self._ack if command == ACK else self._nack
-        if buffer.startswith(b"\n\n\0", stop):
-            self._position = stop + 3
+        at += len(id_octets)
+        if buffer.startswith(_ACK_END, at):
+            self._position = at + len(_ACK_END)
             return Frame(command, head, None, id_octets, b"")
-        if buffer.startswith(_RECEIPT, stop):
-            at = stop + _RECEIPT_SIZE
-            stop = buffer.find(b"\n\n\0", at, at + self._value_max + 3)
-            if stop >= 0:
-                receipt = buffer[at:stop]
-                if receipt.isalnum() or PLAIN_VALUE.fullmatch(receipt):
-                    self._position = stop + 3
-                    return Frame(command, head, receipt, id_octets, b"")
-        return self._next_slow()
+        receipt = _VALUE_BETWEEN(buffer, at, _RECEIPT, _ACK_END, self._value_max)
+        if receipt is None:
+            return self._next_slow()
+        self._position = at + _RECEIPT_SIZE + len(receipt) + len(_ACK_END)
+        return Frame(command, head, receipt, id_octets, b"")
 
     def forget_heads(self) -> None:
         """Parse each head anew: what was made of it once (``Head.mapped``) may not hold any more."""
